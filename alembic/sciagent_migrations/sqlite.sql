@@ -20,7 +20,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0015');
+INSERT INTO "alembic_version" VALUES('0016');
 CREATE TABLE artifact (
 	id INTEGER NOT NULL, 
 	evidence_id INTEGER NOT NULL, 
@@ -398,6 +398,26 @@ CREATE TABLE level (
 	CONSTRAINT pk_level PRIMARY KEY (id), 
 	CONSTRAINT uq_level_hash UNIQUE (hash)
 );
+CREATE TABLE likeness (
+	id INTEGER NOT NULL, 
+	campaign_id INTEGER NOT NULL, 
+	candidate_id INTEGER NOT NULL, 
+	of_id INTEGER NOT NULL, 
+	rung_id INTEGER NOT NULL, 
+	evidence_id INTEGER NOT NULL, 
+	of_evidence_id INTEGER NOT NULL, 
+	distance DOUBLE NOT NULL, 
+	watermark INTEGER NOT NULL, 
+	at DATETIME NOT NULL, 
+	CONSTRAINT pk_likeness PRIMARY KEY (id), 
+	CONSTRAINT fk_likeness_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
+	CONSTRAINT fk_likeness_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
+	CONSTRAINT fk_likeness_of_id FOREIGN KEY(of_id) REFERENCES candidate (id), 
+	CONSTRAINT fk_likeness_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id), 
+	CONSTRAINT fk_likeness_evidence_id FOREIGN KEY(evidence_id) REFERENCES evidence (id), 
+	CONSTRAINT fk_likeness_of_evidence_id FOREIGN KEY(of_evidence_id) REFERENCES evidence (id), 
+	CONSTRAINT uq_likeness_campaign_id_candidate_id UNIQUE (campaign_id, candidate_id)
+);
 CREATE TABLE membership (
 	id INTEGER NOT NULL, 
 	person_id INTEGER NOT NULL, 
@@ -753,6 +773,7 @@ CREATE INDEX ix_campaign_candidate_places ON campaign_candidate (campaign_id, po
 CREATE INDEX ix_campaign_candidate_score ON campaign_candidate (campaign_id, standing, position, score DESC, seq);
 CREATE INDEX ix_campaign_hosted ON campaign (hosted, state);
 CREATE INDEX ix_candidate_alias_candidate_id ON candidate_alias (candidate_id);
+CREATE INDEX ix_candidate_formula ON candidate (formula) WHERE kind != 'molecule';
 CREATE INDEX ix_candidate_inchikey ON candidate (inchikey);
 CREATE INDEX ix_candidate_name_text ON candidate_name (text);
 CREATE INDEX ix_candidate_parent_candidate_id ON candidate_parent (candidate_id);
@@ -821,6 +842,8 @@ CREATE TRIGGER evidence_no_delete BEFORE DELETE ON evidence BEGIN SELECT RAISE(A
 CREATE TRIGGER evidence_no_update BEFORE UPDATE ON evidence BEGIN SELECT RAISE(ABORT, 'evidence is append-only: write a new revision'); END;
 CREATE TRIGGER law_no_delete BEFORE DELETE ON law BEGIN SELECT RAISE(ABORT, 'law is append-only: write a new revision'); END;
 CREATE TRIGGER law_no_update BEFORE UPDATE ON law BEGIN SELECT RAISE(ABORT, 'law is append-only: write a new revision'); END;
+CREATE TRIGGER likeness_no_delete BEFORE DELETE ON likeness BEGIN SELECT RAISE(ABORT, 'likeness is append-only: write a new revision'); END;
+CREATE TRIGGER likeness_no_update BEFORE UPDATE ON likeness BEGIN SELECT RAISE(ABORT, 'likeness is append-only: write a new revision'); END;
 CREATE TRIGGER policy_no_delete BEFORE DELETE ON policy BEGIN SELECT RAISE(ABORT, 'policy is append-only: write a new revision'); END;
 CREATE TRIGGER policy_no_update BEFORE UPDATE ON policy BEGIN SELECT RAISE(ABORT, 'policy is append-only: write a new revision'); END;
 CREATE TRIGGER policy_role_no_delete BEFORE DELETE ON policy_role BEGIN SELECT RAISE(ABORT, 'policy_role is append-only: write a new revision'); END;

@@ -98,6 +98,8 @@ class Reason(StrEnum):
     BELOW_WINDOW = "below_window"
     ABOVE_WINDOW = "above_window"
     NOT_MEASURED = "not_measured"
+    # other candidates of the campaign
+    SAME_STRUCTURE = "same_structure"  # relaxed to the structure that an earlier candidate relaxed to
     # people
     VETOED = "vetoed"
     SYNTHESIS_FAILED = "synthesis_failed"

@@ -17,6 +17,7 @@ from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.domain.quantities import Quantity, stated
 from sciagent.domain.tiers import Tier
+from sciagent.store.campaign_state.likenesses import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
 
 
@@ -174,20 +175,34 @@ def place(
     objectives: Sequence[Objective],
     answers: Sequence[Answer],
     steering: SteeringState | None = None,
+    likeness: Likeness | None = None,
 ) -> Place:
-    """Returns the place of a candidate, a pure function of its answers, in ladder order, and of people's decisions.
+    """Returns the place of a candidate, a pure function of its answers, in ladder order, of its likeness to another
+    candidate and of people's decisions.
 
-    steering: a promotion waives the verdicts of lower rungs; a hold or a veto overrides the result.
+    steering: a promotion waives the verdicts of lower rungs; a hold or a veto overrides the result. likeness: the
+    finding that a rung relaxed it to the structure of another candidate. It is then neither a hit nor a parent.
     """
     steering = steering or SteeringState()
     standing, position, last = _climb(rules, answers, steering.promoted_to)
     answered = [a for a in answers if a.measured]
     depth = max((a.position for a in answered), default=-1)
+    if likeness is not None and _is_barred(likeness, standing, position, last, steering.promoted_to):
+        barred = (Verdict.FAIL, str(Reason.SAME_STRUCTURE), likeness.detail)
+        dropped = Place(Standing.DROPPED, likeness.position, *barred, depth, None, None, False, None)
+        return steered(dropped, steering)
     reached = Place(standing, position, None, None, "", depth, score(rules, objectives, answers), None, False, None)
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
         reached = _ended(reached, objectives, values, last, rules[depth])
     return steered(reached, steering)
+
+
+def _is_barred(likeness: Likeness, standing: Standing, position: Position, last: Judgement, promoted_to: int) -> bool:
+    """Whether a likeness stops a candidate: it has passed the rung that found it, and no promotion waives that rung."""
+    is_beyond = position > likeness.position
+    is_accepted = (standing, position, last.verdict) == (Standing.SETTLED, likeness.position, Verdict.PASS)
+    return (is_beyond or is_accepted) and likeness.position >= promoted_to
 
 
 def _ended(

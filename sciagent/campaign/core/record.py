@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
+from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
 from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
@@ -128,18 +129,29 @@ def decides(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
-    """Computes the candidates' places again and writes them. A control changes no place."""
+    """Computes the candidates' places again and writes them. A control changes no place.
+
+    A candidate that the rung relaxed to the structure of an earlier one is dropped at the rung.
+    """
     settlings = [item for item in settlings if not built.all_rungs[item.position].spec.control]
     if not settlings:
         return
     steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
     answers = _answers(connection, built, settlings)
+    alike = known_likenesses(connection, built, list(answers))
+
+    def columns(id_: int) -> Mapping[str, Any]:
+        return place(built.rules, built.objectives, answers[id_], steering[id_], alike.get(id_)).columns
+
     places = {}
     for id_, position, failed, gave_up, _ in settlings:
         if failed is not None and not any(a.position == position for a in answers[id_]):
             answers[id_].append(Answer(position, gave_up or judge(built.rungs[position].rules, failed)))
-        places[id_] = place(built.rules, built.objectives, answers[id_], steering[id_]).columns
+        places[id_] = columns(id_)
     standings.update_many(connection, built.row.id, places)
+    found = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
+    alike |= found
+    standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in found})
     record_derived(connection, built, list(places))
 
 
@@ -178,13 +190,19 @@ def settle_again(
     last = last if answered is None else max(last, answered)
     answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
     steering = directives.steering_of(connection, built.row.id, candidate_id)
-    new_place = place(built.rules, built.objectives, answers, steering)
+    alike = known_likenesses(connection, built, [candidate_id]).get(candidate_id)
+    new_place = place(built.rules, built.objectives, answers, steering, alike)
     if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+    if answered is not None:
+        found = find_likenesses(connection, built, {candidate_id: Position(answered)})
+        if candidate_id in found:
+            new_place = place(built.rules, built.objectives, answers, steering, found[candidate_id])
+            standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
 
 

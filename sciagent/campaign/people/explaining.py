@@ -30,6 +30,7 @@ from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.campaigns.derived import VERIFIER as DERIVED
 from sciagent.domain.candidate_names import Names
 from sciagent.domain.jobs.states import CampaignState, Standing
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import UsageError
 from sciagent.report.answers import candidate_margins, imported_values
 from sciagent.report.parts.contradictions import contradiction
@@ -193,6 +194,9 @@ def _why(
     if standing is Standing.OPEN:
         text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
         return text if row.state in DRIVEN else f"{text} The campaign is not running ({row.state})."
+    if place["reason"] == Reason.SAME_STRUCTURE:
+        way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
+        return f"Dropped after {rung}: it {detail}.{way_out}"
     because = place["reason"] or place["verdict"]
     how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
     return {

@@ -22,6 +22,7 @@ from sciagent.campaign.people.resolving import Named
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
@@ -149,6 +150,9 @@ class _Case:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
             raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
+        if self.stands["reason"] == Reason.SAME_STRUCTURE and position == built.terminal:
+            detail = self.stands["detail"]
+            raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
         if to is None:
             wanted = position + (self.standing is Standing.DROPPED)
             return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]

@@ -13,6 +13,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import record_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import log_blocked
+from sciagent.campaign.core.same_structure import find_likenesses
 from sciagent.campaign.proposing.at_once import Runs, answer_at_once
 from sciagent.campaign.proposing.measured import best_candidates, measured_candidates
 from sciagent.campaign.proposing.newness import Note, novelty_notes, remember_families
@@ -256,6 +257,7 @@ class CampaignWorkbench:
         for rung in self._built.fast:
             for turn_id in dict.fromkeys(entry.turn_id for entry in self._entries):
                 self._write_fast(connection, rung, ids, turn_id)
+        self._drop_alike(connection, fresh)
         record_derived(connection, self._built, [new.id for new in fresh])
         self._write_blocked(connection, fresh)
         self._log_states(connection, fresh)
@@ -301,6 +303,19 @@ class CampaignWorkbench:
             if new.entry.place
         ]
         standings.add(connection, self._built.row.id, rows)
+
+    def _drop_alike(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
+        """Drops the new candidates that an inline rung relaxed to the structure of an earlier one."""
+        built = self._built
+        for rung in built.fast:
+            if rung.is_fast or not fresh:
+                continue
+            found = find_likenesses(connection, built, {new.id: rung.rules.position for new in fresh})
+            for new in fresh:
+                if new.id in found:
+                    entry = new.entry
+                    entry.place = place(built.rules, built.objectives, entry.answers, likeness=found[new.id])
+                    standings.update(connection, built.row.id, new.id, **entry.place.columns)
 
     def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for each candidate that the safety screen refused."""

@@ -1,6 +1,7 @@
 """Derives the state of candidates from the evidence up to a watermark.
 
-Neither the order in which the evidence arrived nor the standings that the campaign stored play a part.
+Neither the order in which the evidence arrived nor the standings that the campaign stored play a part. Only which of
+several candidates that relaxed to one structure was the first follows from the order; the ledger keeps it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import with_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of
+from sciagent.campaign.core.same_structure import known_likenesses
 from sciagent.campaign.spec.schedulers import LotterySpec
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -51,18 +53,19 @@ def answers_as_of(
 def states(built: Built, connection: Connection, candidate_ids: Sequence[int], as_of: int) -> dict[int, CandidateState]:
     """Returns what is known of candidates at a watermark, by candidate id, without the law's expectations.
 
-    Only evidence and the decisions to buy it count. People's holds, vetoes and promotions do not: a reward says what
-    the ladder found. Under the scheduler `lottery`, what the terminal rung said of a candidate that was not drawn does
-    not count either, whoever asked it: the drawn ones stand for all.
+    Only evidence, the decisions to buy it and the likenesses of relaxed structures count. People's holds, vetoes and
+    promotions do not: a reward says what the ladder found. Under the scheduler `lottery`, what the terminal rung said
+    of a candidate that was not drawn does not count either, whoever asked it: the drawn ones stand for all.
     """
     found: dict[int, CandidateState] = {}
     for start in range(0, len(candidate_ids), CHUNK):
         ids = candidate_ids[start : start + CHUNK]
         answers = answers_as_of(built, connection, ids, as_of)
+        alike = known_likenesses(connection, built, ids, as_of)
         ordered, drawn = _ordered(connection, built.row.id, ids, as_of), _drawn(built, connection, ids)
         for id_ in ids:
             known = [a for a in answers[id_] if a.position < built.terminal or drawn.get(id_, True)]
-            where = place(built.rules, built.objectives, known)
+            where = place(built.rules, built.objectives, known, likeness=alike.get(id_))
             state = _state(built, where, {a.position for a in known}, ordered.get(id_, frozenset()))
             found[id_] = _by_lot(built, state, where, drawn[id_]) if id_ in drawn else state
     return found

@@ -1,7 +1,8 @@
-"""Families of crystals: prototypes, and the structure match that finds near-duplicates inside one.
+"""Families of crystals: prototypes, and the structure matches that find near-duplicates.
 
 The key of a crystal cannot survive noise: a distance at the edge of a bin changes it. `same` tells whether two crystals
 are one structure at nearly one volume, such as a structure before and after a copy with fewer digits.
+`relaxed_distance` asks the same of two relaxed cells, which differ by what their relaxations have left.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ SAME_ANGLE = 0.5
 SAME_SITE = 0.01
 """Largest root mean square displacement of the atoms, in cube roots of the volume per atom: 0.03 angstrom in rock
 salt."""
+
+RELAXED_LENGTH = 0.01
+"""Largest relative difference of lattice vectors of one structure that was relaxed from two starts."""
+RELAXED_ANGLE = 1.0
+"""Largest difference of the angles of such cells, in degrees."""
+RELAXED_SITE = 0.03
+"""Largest displacement of an atom between such cells, in cube roots of the volume per atom: 0.1 angstrom in CsCaCl3.
+Forces of 0.02 eV/angstrom leave up to 0.024 in flat perovskites; the polar distortion of BaTiO3 is 0.06."""
 
 
 def family(crystal: Crystal) -> str:
@@ -57,6 +66,47 @@ def same(first: Crystal, second: Crystal) -> bool:
     if first.formula != second.formula or not _near_volumes(first, second) or family(first) != family(second):
         return False
     return bool(_matcher().fit(_reduced(first), _reduced(second), skip_structure_reduction=True))
+
+
+def relaxed_distance(first: Crystal, second: Crystal) -> float | None:
+    """Returns the largest distance, in angstrom, between the two positions of an atom in two relaxed crystals that are
+    one structure; None if they are two structures.
+
+    The symmetry that a relaxation has nearly restored counts as restored (FAMILY_SYMPREC), so that a supercell or a
+    slightly distorted cell is compared with its parent. The volumes may differ by as much as for `same`.
+    """
+    if first.formula != second.formula or not _near_volumes(first, second):
+        return None
+    one = _symmetrised(first)
+    other = _symmetrised(second)
+    if len(one) != len(other):
+        return None
+    distances = _relaxed_matcher().get_rms_dist(one, other)
+    if distances is None or distances[1] > RELAXED_SITE:
+        return None
+    scale: float = (one.volume / len(one)) ** (1 / 3)
+    return float(distances[1]) * scale
+
+
+@lru_cache(maxsize=COMPARED)
+def _symmetrised(crystal: Crystal) -> Any:
+    """Returns the Niggli cell of the primitive cell at the tolerance of families."""
+    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
+
+    try:
+        primitive = SpacegroupAnalyzer(crystal.structure, FAMILY_SYMPREC).get_primitive_standard_structure()
+    except Exception:  # noqa: BLE001  spglib and pymatgen raise several types without a common base
+        return _reduced(crystal)
+    return primitive.get_reduced_structure(reduction_algo="niggli")
+
+
+@cache
+def _relaxed_matcher() -> Any:
+    from pymatgen.core.structure_matcher import StructureMatcher
+
+    return StructureMatcher(
+        ltol=RELAXED_LENGTH, stol=RELAXED_SITE, angle_tol=RELAXED_ANGLE, primitive_cell=False, scale=True
+    )
 
 
 def _near_volumes(first: Crystal, second: Crystal) -> bool:

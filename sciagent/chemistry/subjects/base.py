@@ -116,6 +116,8 @@ class Subject(ABC):
     """Name of the fingerprint that `features` compares."""
     matches: ClassVar[bool] = False
     """Whether structures with different keys may be the same (`same`); a proposal of one is then a duplicate."""
+    relaxed_file: ClassVar[str] = ""
+    """Media type of the files in which rungs leave relaxed structures that `relaxed_distance` compares; empty: none."""
     longest: ClassVar[int] = 400
     """Most characters of a text that a model may propose."""
     texts_are_notations: ClassVar[bool] = True
@@ -209,6 +211,13 @@ class Subject(ABC):
 
         It is asked only if `matches` is true."""
         return False
+
+    def relaxed_distance(self, relaxed: str, other: str) -> float | None:
+        """Returns the largest distance, in angstrom, between the two positions of an atom in two relaxed structures
+        that are one; None if they are two, or one of them cannot be read.
+
+        relaxed, other: contents of files of the type `relaxed_file`."""
+        return None
 
     @abstractmethod
     def structure(self, notation: str) -> StructureFingerprint | None:

@@ -52,6 +52,7 @@ class CrystalSubject(Subject):
     fingerprint = "bonds/24"
     longest = 8000
     matches = True
+    relaxed_file = "chemical/x-cif"
     texts_are_notations = False
 
     def versions(self) -> LibraryVersions:
@@ -140,6 +141,13 @@ class CrystalSubject(Subject):
         from sciagent.chemistry.crystals.family import same
 
         return isinstance(candidate, Crystal) and isinstance(other, Crystal) and same(candidate, other)
+
+    def relaxed_distance(self, relaxed: str, other: str) -> float | None:
+        from sciagent.chemistry.crystals.family import relaxed_distance
+
+        first = _read(relaxed)
+        second = _read(other)
+        return None if first is None or second is None else relaxed_distance(first, second)
 
     def structure(self, notation: str) -> StructureFingerprint | None:
         from sciagent.chemistry.crystals.likeness import structure_of

@@ -1,4 +1,4 @@
-"""Watermarks of turns, decisions, calibrations and versions.
+"""Watermarks of turns, decisions, calibrations, likenesses and versions.
 
 Evidence takes a new number of the ledger's counter; these rows only note what the counter says. On PostgreSQL a
 transaction that noted it may commit after a version has taken the next number, and its row would then slip below that
@@ -55,14 +55,14 @@ def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
 
 
 def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
-    """Returns whether the campaign has turns, decisions, calibrations or groups that were noted at `watermark` or
-    later. They are not in a version of that watermark, even if no evidence has come since."""
+    """Returns whether the campaign has turns, decisions, calibrations, likenesses or groups that were noted at
+    `watermark` or later. They are not in a version of that watermark, even if no evidence has come since."""
     u, j, g = t.turn.c, t.trajectory.c, t.rollout_group.c
     turns = sa.select(u.id).join(t.trajectory, j.id == u.trajectory_id)
     later = [
         turns.where(j.campaign_id == campaign_id, u.watermark >= watermark),
         sa.select(g.id).where(g.campaign_id == campaign_id, g.snapshot_watermark >= watermark),
     ]
-    for table in (t.decision, t.calibration):
+    for table in (t.decision, t.calibration, t.likeness):
         later.append(sa.select(table.c.id).where(table.c.campaign_id == campaign_id, table.c.watermark >= watermark))
     return any(connection.execute(query.limit(1)).scalar() is not None for query in later)

@@ -25,6 +25,7 @@ candidate = table(
 # a molecule's text is a SMILES, found by its key; a hash index, since B-trees of PostgreSQL limit the length of a text
 is_no_molecule = candidate.c.kind != sa.literal_column("'molecule'")
 index_of_some("ix_candidate_text", is_no_molecule, candidate.c.text, postgresql_using="hash")
+index_of_some("ix_candidate_formula", is_no_molecule, candidate.c.formula)
 
 candidate_alias = table(
     "candidate_alias",

@@ -25,7 +25,7 @@ from sciagent.store.database.table_parts import (
 __all__ = ["APPEND_ONLY", "CHANGEABLE", "metadata"]
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
-    *("artifact_removal", "law", "calibration", "turn", "proposal"),
+    *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),
     *learning.APPEND_ONLY,
     *policies.APPEND_ONLY,
     *people.APPEND_ONLY,
@@ -360,6 +360,19 @@ calibration = table(
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),
+)
+
+# a candidate whose relaxed structure is that of another candidate of the campaign, which a rung had answered before
+likeness = table(
+    "likeness",
+    references("campaign", "candidate"),
+    reference("of_id", "candidate"),  # the other candidate
+    references("rung", "evidence"),
+    reference("of_evidence_id", "evidence"),  # the other candidate's answer of the same rung
+    needed(sa.Double, "distance"),  # largest distance between the two positions of an atom, angstrom
+    needed(Id, "watermark"),
+    needed(UtcDateTime, "at"),
+    UniqueConstraint("campaign_id", "candidate_id"),
 )
 
 # people's directives to a campaign; written under the lock of the campaign's row, so that ids are in commit order

@@ -1,0 +1,106 @@
+"""Finds candidates that relaxed to the structure of another candidate of their campaign.
+
+A rung that relaxes candidates leaves their structures as files. Of those that relax to one structure the first goes on,
+and the others are dropped: no dearer rung computes one structure twice, and it is one hit. What was found is a row of
+the ledger, so a candidate that is placed again falls for the same reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
+from sciagent.errors import LedgerError
+from sciagent.store.campaign_state import likenesses
+from sciagent.store.campaign_state.likenesses import Likeness, RelaxedStructure, ValueWindow
+from sciagent.store.results import evidence
+
+AGREES = 3.0
+"""Largest difference of two values of one structure, in standard uncertainties of the difference."""
+SMALLEST = {
+    VOLUME_PER_ATOM.name: 0.015,  # what `relaxed_distance` allows
+    FORMATION_ENERGY.name: 0.0,
+    E_ABOVE_KNOWN_PHASES.name: 0.0,
+    E_ABOVE_HULL.name: 0.0,
+}
+"""The properties that have to agree where their uncertainty is known, with the relative difference that always does."""
+COMPARED = 8
+"""Most structures that a new one is matched with."""
+
+
+def known_likenesses(
+    connection: Connection, built: Built, candidate_ids: Sequence[int], as_of: int | None = None
+) -> dict[int, Likeness]:
+    """Returns the likenesses of those of the candidates that relaxed to the structure of another one. as_of: a
+    watermark; what was found since does not count."""
+    if not built.subject.relaxed_file:
+        return {}
+    return likenesses.of_many(connection, built.row.id, candidate_ids, as_of)
+
+
+def find_likenesses(connection: Connection, built: Built, answered: Mapping[int, Position]) -> dict[int, Likeness]:
+    """Compares the structures that rungs have left of candidates with those of the campaign that went on before, and
+    writes what is alike. Returns the new likenesses by candidate id.
+
+    answered: position of the rung that has answered, by candidate id. The candidates' places are written already. Of
+    several that came at once, the one that arrived in the campaign first counts as the first. Call it in a transaction
+    that holds the lock of the campaign's row.
+    """
+    if not built.subject.relaxed_file:
+        return {}
+    found: set[int] = set()
+    for position in sorted(set(answered.values())):
+        ids = [id_ for id_, at in answered.items() if at == position]
+        found |= _find(connection, built, built.rungs[position], ids)
+    return likenesses.of_many(connection, built.row.id, sorted(found)) if found else {}
+
+
+def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
+    """Returns the ids of those of the candidates that the rung relaxed to the structure of an earlier one."""
+    where = rung.rules.position, rung.verifier.computation, built.subject.relaxed_file
+    structures = likenesses.relaxed(connection, built.row.id, candidate_ids, *where)
+    measured = evidence.measured_of(connection, [structure.evidence_id for structure in structures])
+    skipped = {structure.candidate_id for structure in structures}
+    found = set()
+    for structure in structures:
+        windows = _windows(connection, measured.get(structure.evidence_id, ()))
+        others = likenesses.near(
+            connection, built.row.id, structure, *where, windows=windows, without=skipped, most=COMPARED
+        )
+        for other in others:
+            distance = _distance(built, structure, other)
+            if distance is not None:
+                likenesses.write(connection, built.row.id, rung.id, structure, other, distance)
+                found.add(structure.candidate_id)
+                break
+        else:
+            skipped.remove(structure.candidate_id)  # those after it are compared with it
+    return found
+
+
+def _windows(connection: Connection, measured: Sequence[Measured]) -> list[ValueWindow]:
+    """Returns the limits within which the values of the same structure lie: AGREES standard uncertainties of a
+    difference, since the other value is as uncertain."""
+    limited = [m for m in measured if m.property in SMALLEST and m.quantity.uncertainty is not None]
+    property_ids, level_ids = evidence.ids_of_names(connection, limited)
+    windows = []
+    for m in limited:
+        value, uncertainty = m.quantity.value, m.quantity.uncertainty or 0.0
+        width = max(AGREES * math.sqrt(2) * uncertainty, SMALLEST[m.property] * abs(value))
+        windows.append(ValueWindow(property_ids[m.property], level_ids[m.level], value - width, value + width))
+    return windows
+
+
+def _distance(built: Built, structure: RelaxedStructure, other: RelaxedStructure) -> float | None:
+    """Returns the distance of two structures that are one, in angstrom; None if they are two, or a file is gone."""
+    try:
+        contents = [built.ledger.artifacts.get(each.sha256) for each in (structure, other)]
+    except LedgerError:
+        return None
+    return built.subject.relaxed_distance(*(content.decode("utf-8", errors="replace") for content in contents))

@@ -1,0 +1,188 @@
+"""Likenesses: candidates of a campaign that relaxed to the structure of another one. A likeness is never changed.
+
+Every query is served by an index: of the campaign's candidates, or of the formulas of candidates that are no molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.candidate_names import label
+from sciagent.domain.evidence import Computation
+from sciagent.domain.jobs.states import Standing
+from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.store.campaign_state import watermarks
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+from sciagent.store.database.clock import db_now
+from sciagent.store.results import evidence
+from sciagent.store.results.names import names_of
+
+SHOWN = 12  # hexadecimal digits of a key in messages
+MAX_NAME = 100  # characters of a name in messages
+MAX_FILE = 1 << 20
+"""Larger files, in bytes, are not compared."""
+_CC, _C, _L = t.campaign_candidate.c, t.candidate.c, t.likeness.c
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """The finding that a rung relaxed a candidate to the structure of another one."""
+
+    position: Position
+    """Position of the rung."""
+    of: str
+    """The other candidate in words: its name in the campaign's files, its text, the beginning of its key."""
+
+    @property
+    def detail(self) -> str:
+        """The reason for which the candidate is dropped, in words."""
+        return f"relaxed to the same structure as {self.of}"
+
+
+class RelaxedStructure(NamedTuple):
+    """A relaxed structure that a rung has left of a candidate."""
+
+    candidate_id: int
+    formula: str
+    """Reduced formula of the candidate."""
+    evidence_id: int
+    sha256: str
+    """Hash of the file with the structure."""
+
+
+class ValueWindow(NamedTuple):
+    """Limits between which a value of other evidence has to lie."""
+
+    property_id: int
+    level_id: int
+    low: float
+    """Lower limit, in the property's canonical unit."""
+    high: float
+    """Upper limit, in the same unit."""
+
+
+def relaxed(
+    connection: Connection,
+    campaign_id: int,
+    candidate_ids: Sequence[int],
+    position: Position,
+    computation: Computation,
+    media_type: str,
+) -> list[RelaxedStructure]:
+    """Returns the structures that a rung has left of those of the candidates that it let go on, in order of arrival.
+
+    Candidates with a likeness are left out: one finding on a candidate suffices, and a person may have waived it.
+    """
+    alike = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _CC.candidate_id)
+    query = _structures(campaign_id, position, computation, media_type)
+    query = query.where(among(connection, _CC.candidate_id, candidate_ids), ~alike)
+    first: dict[int, RelaxedStructure] = {}
+    for row in connection.execute(query):
+        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # of replicates the first
+    return list(first.values())
+
+
+def near(
+    connection: Connection,
+    campaign_id: int,
+    structure: RelaxedStructure,
+    position: Position,
+    computation: Computation,
+    media_type: str,
+    *,
+    windows: Sequence[ValueWindow],
+    without: Collection[int],
+    most: int,
+) -> list[RelaxedStructure]:
+    """Returns the structures of at most `most` other candidates of the campaign with the same formula that the rung at
+    `position` let go on, in order of arrival.
+
+    windows: limits that the values of their evidence meet. without: ids of candidates that are left out.
+    """
+    q = t.quantity.c
+    query = _structures(campaign_id, position, computation, media_type)
+    query = query.where(t.is_no_molecule, _C.formula == structure.formula, _C.id != structure.candidate_id)
+    if without:
+        query = query.where(~among(connection, _C.id, sorted(without)))
+    for window in windows:
+        of = (q.evidence_id == t.current_evidence.c.id, q.property_id == window.property_id)
+        inside = (q.level_id == window.level_id, q.value.between(window.low, window.high))
+        query = query.where(sa.exists().where(*of, *inside))
+    return [RelaxedStructure(*row) for row in connection.execute(query.limit(most))]
+
+
+def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
+    """Returns a query for the structures that a rung has left of the candidates that went on, in order of arrival.
+
+    A candidate went on if it is beyond the rung, or if the rung is the terminal one and the candidate passed it. What a
+    person has vetoed or a crash has dropped is not compared with.
+    """
+    e, a = t.current_evidence.c, t.artifact.c
+    passed = sa.and_(_CC.position == position, _CC.standing == Standing.SETTLED, _CC.verdict == Verdict.PASS)
+    crashed = sa.and_(_CC.standing == Standing.DROPPED, _CC.verdict == Verdict.ERROR)
+    return (
+        sa.select(_C.id.label("candidate_id"), _C.formula, e.id, a.sha256)
+        .select_from(t.campaign_candidate)
+        .join(t.candidate, _C.id == _CC.candidate_id)
+        .join(t.current_evidence, e.candidate_id == _C.id)
+        .join(t.artifact, a.evidence_id == e.id)
+        .where(_CC.campaign_id == campaign_id, sa.or_(_CC.position > position, passed))
+        .where(_CC.standing != Standing.VETOED, sa.func.coalesce(crashed, sa.false()).is_(sa.false()))
+        .where(evidence.under(computation), e.reusable == sa.true(), e.outcome == Outcome.OK)
+        .where(a.media_type == media_type, a.size <= MAX_FILE)
+        .order_by(_CC.seq, e.replicate, e.id, a.id)
+    )
+
+
+def write(
+    connection: Connection,
+    campaign_id: int,
+    rung_id: int,
+    structure: RelaxedStructure,
+    of: RelaxedStructure,
+    distance: float,
+) -> None:
+    """Writes that a candidate relaxed to the structure of an earlier one. distance: in angstrom."""
+    new = {
+        "campaign_id": campaign_id,
+        "candidate_id": structure.candidate_id,
+        "of_id": of.candidate_id,
+        "rung_id": rung_id,
+        "evidence_id": structure.evidence_id,
+        "of_evidence_id": of.evidence_id,
+        "distance": distance,
+        "watermark": watermarks.note(connection, campaign_id),
+        "at": db_now(connection),
+    }
+    connection.execute(sa.insert(t.likeness), new)
+
+
+def of_many(
+    connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int | None = None
+) -> dict[int, Likeness]:
+    """Returns the likenesses of those of the candidates that have one, by candidate id. as_of: a watermark; what was
+    written since does not count."""
+    query = (
+        sa.select(_L.candidate_id, t.rung.c.position, _L.of_id, _C.text, _C.key)
+        .select_from(t.likeness)
+        .join(t.rung, t.rung.c.id == _L.rung_id)
+        .join(t.candidate, _C.id == _L.of_id)
+        .where(_L.campaign_id == campaign_id, among(connection, _L.candidate_id, candidate_ids))
+    )
+    if as_of is not None:
+        query = query.where(_L.watermark < as_of)
+    rows = connection.execute(query).all()
+    names = names_of(connection, [row.of_id for row in rows], [campaign_id]) if rows else {}
+    found = {}
+    for candidate_id, position, of_id, text, key in rows:
+        name = label(names.get(of_id, {}))[:MAX_NAME]
+        of = f"{name}, {text} ({key[:SHOWN]})" if name else f"{text} ({key[:SHOWN]})"
+        found[int(candidate_id)] = Likeness(Position(position), of)
+    return found
