@@ -20,6 +20,7 @@ from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
+from sciagent.domain.outcomes import Reason
 from sciagent.report.answers import best
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -66,9 +67,10 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on candidates that miss all ranges, on the uncertainties, on estimated geometries, on imported
-        values, and on verdicts that a measurement contradicts."""
+        """Yields lines on candidates that miss all ranges, on those that relaxed to the structure of another one, on
+        uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
+        yield from (f"{c.label} {c.detail}" for c in self if c.reason == Reason.SAME_STRUCTURE)
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)

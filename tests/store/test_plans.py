@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import JobState
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, directives, likenesses, standings
+from sciagent.store.campaign_state.likenesses import RelaxedStructure, ValueWindow
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, worker_resources, workers
@@ -21,6 +23,7 @@ from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
 WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
+RELAXED = Position(1), Computation("toy", "1", rows.SETTINGS), "chemical/x-cif"
 HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, first come first": lambda c, i: standings.waiting(c, i, 1, by_score=False, limit=10),
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
@@ -30,6 +33,17 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
+    "what relaxed to the structure of another": lambda c, i: likenesses.of_many(c, i, [1, 2]),
+    "relaxed structures of some": lambda c, i: likenesses.relaxed(c, i, [1, 2], *RELAXED),
+    "relaxed structures that are near": lambda c, i: likenesses.near(
+        c,
+        i,
+        RelaxedStructure(1, "NaCl", 1, "e" * 64),
+        *RELAXED,
+        windows=[ValueWindow(1, 1, 0.0, 1.0)],
+        without=[2],
+        most=8,
+    ),
     "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
     "queued": lambda c, i: jobs.queued(c, i),
     "reserved": lambda c, i: spend.reserved(c, i),

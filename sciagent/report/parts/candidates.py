@@ -15,6 +15,7 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
+from sciagent.domain.outcomes import Reason
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
@@ -122,6 +123,8 @@ def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
         return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
+    if candidate.reason == Reason.SAME_STRUCTURE:
+        return f"fell at {rung}: {candidate.detail}"
     if candidate.reason:
         missed = missed_property(candidate.reason, candidate.detail)
         subject = f"{words(missed)} " if missed else ""

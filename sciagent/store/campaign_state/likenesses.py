@@ -17,7 +17,7 @@ from sciagent.domain.candidate_names import label
 from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.store.campaign_state import watermarks
+from sciagent.store.campaign_state import standings, watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
@@ -28,7 +28,8 @@ SHOWN = 12  # hexadecimal digits of a key in messages
 MAX_NAME = 100  # characters of a name in messages
 MAX_FILE = 1 << 20
 """Larger files, in bytes, are not compared."""
-_CC, _C, _L = t.campaign_candidate.c, t.candidate.c, t.likeness.c
+_A, _C, _CC = t.artifact.c, t.candidate.c, t.campaign_candidate.c
+_E, _L = t.current_evidence.c, t.likeness.c
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,19 @@ def relaxed(
     computation: Computation,
     media_type: str,
 ) -> list[RelaxedStructure]:
-    """Returns the structures that a rung has left of those of the candidates that it let go on, in order of arrival.
+    """Returns the structures that a rung has left of those of the candidates that it let go on, in order of arrival in
+    the campaign.
 
     Candidates with a likeness are left out: one finding on a candidate suffices, and a person may have waived it.
     """
-    alike = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _CC.candidate_id)
+    alike = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
     query = _structures(campaign_id, position, computation, media_type)
-    query = query.where(among(connection, _CC.candidate_id, candidate_ids), ~alike)
+    query = query.where(among(connection, _C.id, candidate_ids), ~alike).order_by(_E.replicate, _E.id, _A.id)
     first: dict[int, RelaxedStructure] = {}
     for row in connection.execute(query):
         first.setdefault(row.candidate_id, RelaxedStructure(*row))  # of replicates the first
-    return list(first.values())
+    arrived = {stands.candidate_id: stands.seq for stands in standings.of(connection, campaign_id, list(first))}
+    return sorted(first.values(), key=lambda structure: arrived[structure.candidate_id])
 
 
 def near(
@@ -102,7 +105,7 @@ def near(
     most: int,
 ) -> list[RelaxedStructure]:
     """Returns the structures of at most `most` other candidates of the campaign with the same formula that the rung at
-    `position` let go on, in order of arrival.
+    `position` let go on, in the order of their evidence.
 
     windows: limits that the values of their evidence meet. without: ids of candidates that are left out.
     """
@@ -112,32 +115,33 @@ def near(
     if without:
         query = query.where(~among(connection, _C.id, sorted(without)))
     for window in windows:
-        of = (q.evidence_id == t.current_evidence.c.id, q.property_id == window.property_id)
-        inside = (q.level_id == window.level_id, q.value.between(window.low, window.high))
-        query = query.where(sa.exists().where(*of, *inside))
-    return [RelaxedStructure(*row) for row in connection.execute(query.limit(most))]
+        of = (q.evidence_id == _E.id, q.property_id == window.property_id, q.level_id == window.level_id)
+        query = query.where(sa.exists().where(*of, q.value.between(window.low, window.high)))
+    return [RelaxedStructure(*row) for row in connection.execute(query.order_by(_E.id, _A.id).limit(most))]
 
 
 def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
-    """Returns a query for the structures that a rung has left of the candidates that went on, in order of arrival.
+    """Returns a query for the structures that a rung has left of the candidates of a campaign that went on.
 
-    A candidate went on if it is beyond the rung, or if the rung is the terminal one and the candidate passed it. What a
-    person has vetoed or a crash has dropped is not compared with.
+    A candidate went on if it is beyond the rung, or if the rung is the terminal one and the candidate passed it. One
+    that a person has vetoed or a crash has dropped does not count. The membership is no join, since SQLite would then
+    read all candidates of the campaign.
     """
-    e, a = t.current_evidence.c, t.artifact.c
     passed = sa.and_(_CC.position == position, _CC.standing == Standing.SETTLED, _CC.verdict == Verdict.PASS)
     crashed = sa.and_(_CC.standing == Standing.DROPPED, _CC.verdict == Verdict.ERROR)
+    went_on = (
+        sa.exists()
+        .where(_CC.campaign_id == campaign_id, _CC.candidate_id == _C.id)
+        .where(sa.or_(_CC.position > position, passed))
+        .where(_CC.standing != Standing.VETOED, sa.not_(sa.func.coalesce(crashed, sa.false())))
+    )
     return (
-        sa.select(_C.id.label("candidate_id"), _C.formula, e.id, a.sha256)
-        .select_from(t.campaign_candidate)
-        .join(t.candidate, _C.id == _CC.candidate_id)
-        .join(t.current_evidence, e.candidate_id == _C.id)
-        .join(t.artifact, a.evidence_id == e.id)
-        .where(_CC.campaign_id == campaign_id, sa.or_(_CC.position > position, passed))
-        .where(_CC.standing != Standing.VETOED, sa.func.coalesce(crashed, sa.false()).is_(sa.false()))
-        .where(evidence.under(computation), e.reusable == sa.true(), e.outcome == Outcome.OK)
-        .where(a.media_type == media_type, a.size <= MAX_FILE)
-        .order_by(_CC.seq, e.replicate, e.id, a.id)
+        sa.select(_C.id.label("candidate_id"), _C.formula, _E.id, _A.sha256)
+        .select_from(t.candidate)
+        .join(t.current_evidence, _E.candidate_id == _C.id)
+        .join(t.artifact, _A.evidence_id == _E.id)
+        .where(went_on, evidence.under(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
+        .where(_A.media_type == media_type, _A.size <= MAX_FILE)
     )
 
 

@@ -15,6 +15,7 @@ from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.store.campaign_state.likenesses import Likeness
 from tests.support.rows import gap
 
 OBJECTIVES = (Objective("homo_lumo_gap", Direction.LIMIT, Window(4.0, None), 0.4, None, 1.0),)
@@ -32,9 +33,9 @@ def ok(*measured: Measured) -> Finding:
     return Finding("a", Outcome.OK, measured)
 
 
-def placed(*findings: Finding, steering: SteeringState | None = None) -> Place:
+def placed(*findings: Finding, steering: SteeringState | None = None, likeness: Likeness | None = None) -> Place:
     answers = [Answer(Position(i), judge(RULES[i], finding), finding.measured) for i, finding in enumerate(findings)]
-    return place(RULES, OBJECTIVES, answers, steering)
+    return place(RULES, OBJECTIVES, answers, steering, likeness)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +148,31 @@ def test_of_two_hits_with_equal_utility_the_one_farther_inside_has_the_higher_sc
     near, far = (placed_in("hits", [ok(), ok(gap(2.5)), ok(), ok(dipole(value))]) for value in (3.9, 1.0))
     assert near.utility == far.utility == 1.0
     assert near.score is not None and far.score is not None and near.score < far.score
+
+
+LIKENESS = Likeness(Position(1), "NaCl Fm-3m (0e1152553fcc)")
+
+
+@pytest.mark.parametrize("findings", [(ok(), ok(gap(5.0))), (ok(), ok(gap(5.0)), ok(gap(4.1)))])
+def test_what_relaxed_to_the_structure_of_another_is_dropped_at_that_rung(findings: tuple[Finding, ...]) -> None:
+    where = placed(*findings, likeness=LIKENESS)
+    assert (where.standing, where.position, where.verdict) == (Standing.DROPPED, 1, Verdict.FAIL)
+    assert (where.reason, where.detail) == ("same_structure", LIKENESS.detail)
+    assert (where.score, where.utility, where.is_hit) == (None, None, False), "neither a hit nor a parent"
+
+
+def test_a_candidate_that_the_rung_stops_falls_for_what_the_rung_says() -> None:
+    assert placed(ok(), ok(gap(2.0)), likeness=LIKENESS) == placed(ok(), ok(gap(2.0)))
+
+
+def test_of_the_terminal_rung_it_stops_what_has_passed() -> None:
+    last = Likeness(Position(2), "another")
+    assert placed(ok(), ok(gap(5.0)), ok(gap(4.1)), likeness=last).reason == "same_structure"
+    assert placed(ok(), ok(gap(5.0)), ok(gap(3.9)), likeness=last).reason == "below_window"
+
+
+def test_a_promotion_waives_it_and_a_veto_goes_before_it() -> None:
+    promoted = placed(ok(), ok(gap(5.0)), ok(gap(4.1)), steering=SteeringState(promoted_to=2), likeness=LIKENESS)
+    assert (promoted.standing, promoted.is_hit) == (Standing.SETTLED, True)
+    vetoed = placed(ok(), ok(gap(5.0)), steering=SteeringState(vetoed=True, who="me", why="no"), likeness=LIKENESS)
+    assert (vetoed.standing, vetoed.reason) == (Standing.VETOED, "vetoed")

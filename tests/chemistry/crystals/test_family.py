@@ -1,9 +1,13 @@
-"""Families group prototypes. What `same` finds is tested with `test_rewritings`."""
+"""Families group prototypes; relaxed cells of one structure are found. `same` is tested with `test_rewritings`."""
 
 from __future__ import annotations
 
-from sciagent.chemistry.crystal import crystal_from_structure
-from sciagent.chemistry.crystals.family import family, same
+from typing import Any
+
+import pytest
+
+from sciagent.chemistry.crystal import Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.family import family, relaxed_distance, same
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 
 
@@ -19,3 +23,58 @@ def test_a_swapped_cation_is_another_structure() -> None:
     places = {site.specie.symbol: i for i, site in enumerate(structure)}
     structure[places["Mg"]], structure[places["Al"]] = "Al", "Mg"
     assert not same(spinel, crystal_from_structure(structure))
+
+
+def perovskite(a: float, c: float, elements: str = "Cs Ca Cl", shift: float = 0.0) -> Crystal:
+    """A tetragonal perovskite with edges in angstrom. shift: of the two cations along c, in parts of it."""
+    from pymatgen.core import Lattice, Structure
+
+    first, second, anion = elements.split()
+    places = [[0.5, 0.5, 0.5 + shift / 2], [0, 0, shift], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5 - shift / 2]]
+    return crystal_from_structure(Structure(Lattice.tetragonal(a, c), [first, second, *[anion] * 3], places))
+
+
+CUBIC = perovskite(5.4801, 5.4801)
+"""As CHGNet relaxes it; the cells of the next test are those that it makes of distorted ones."""
+
+
+@pytest.mark.parametrize(
+    ("relaxed", "largest"), [(perovskite(5.474, 5.5), 0.0), (perovskite(5.4971, 5.4681, shift=0.012), 0.1)]
+)
+def test_a_distorted_cell_that_relaxes_back_is_its_parent(relaxed: Crystal, largest: float) -> None:
+    distance = relaxed_distance(CUBIC, relaxed)
+    assert distance is not None and 0 <= distance <= largest + 1e-9
+    assert relaxed_distance(relaxed, CUBIC) == pytest.approx(distance, rel=0.01)
+
+
+def test_a_supercell_that_relaxes_back_is_its_parent() -> None:
+    cells: Any = CUBIC.structure.copy()
+    cells.make_supercell([2, 2, 2])
+    cells.perturb(0.02)
+    larger = crystal_from_structure(cells)
+    assert larger.n_atoms == 40
+    assert relaxed_distance(CUBIC, larger) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        perovskite(5.52, 5.52),  # 2 % more volume
+        perovskite(5.43, 5.58),  # 3 % longer along one axis
+        perovskite(5.4801, 5.4801, "Cs Ca Br"),
+        perovskite(5.4801, 5.4801, "Ca Cs Cl"),
+        perovskite(5.4801, 5.4801, shift=0.03),
+    ],
+)
+def test_other_cells_stay_apart(other: Crystal) -> None:
+    assert relaxed_distance(CUBIC, other) is None
+
+
+def test_the_polar_distortion_of_barium_titanate_stays_apart_from_its_parent() -> None:
+    """Cells of CHGNet: its energies differ by 12 meV an atom."""
+    from pymatgen.core import Lattice, Structure
+
+    cubic = perovskite(4.036, 4.036, "Ba Ti O")
+    places = [[0.5, 0.5, 0.512], [0, 0, 0.03], [0.5, 0, -0.02], [0, 0.5, -0.02], [0, 0, 0.46]]
+    polar = Structure(Lattice.tetragonal(4.06, 4.09), ["Ba", "Ti", "O", "O", "O"], places)
+    assert relaxed_distance(cubic, crystal_from_structure(polar)) is None
