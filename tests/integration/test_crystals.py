@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 import sqlite3
@@ -177,3 +178,82 @@ def test_a_worker_over_celery_takes_crystals(folder: Path) -> None:
         )
         best = sciagent("best", "ionic", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")
     assert {row["text"] for row in best if row["hit"]} == HITS
+
+
+TWINS = """\
+campaign: twins
+subject: crystal
+objectives:
+  - {property: bulk_modulus, min: 5, unit: GPa}
+  - {property: formation_energy, max: -1.5, unit: eV/atom}
+ladder:
+  - {rung: checks, verifier: crystal.checks}
+  - rung: stability
+    verifier: mlff.relax
+    settings: {known_phases: elements}
+    gate: {formation_energy: {max: -1, unit: eV/atom}}
+    inline: INLINE
+  - {rung: stiffness, verifier: mlff.elastic}
+goal: {kind: hits}
+budget: {proposals: 10}
+proposer: {kind: screen, file: twins.csv}
+scheduler: {kind: exhaustive}
+workers: 1
+"""
+
+
+def tetragonal(elements: str, a: float, c: float, shift: float = 0.0) -> str:
+    """A perovskite with edges in angstrom as JSON. shift: of the two cations along c, in parts of it."""
+    first, second, anion = elements.split()
+    places = [[0.5, 0.5, 0.5 + shift / 2], [0, 0, shift], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5 - shift / 2]]
+    lattice = [[a, 0, 0], [0, a, 0], [0, 0, c]]
+    return json.dumps({"lattice": lattice, "species": [first, second, *[anion] * 3], "coordinates": places})
+
+
+def halite(edge: float) -> str:
+    """Rock salt with the edge of its cubic cell in angstrom, as JSON."""
+    h = edge / 2
+    lattice = [[0, h, h], [h, 0, h], [h, h, 0]]
+    return json.dumps({"lattice": lattice, "species": ["Na", "Cl"], "coordinates": [[0, 0, 0], [0.5, 0.5, 0.5]]})
+
+
+@pytest.mark.parametrize("inline", ["false", "true"])
+def test_what_relaxes_to_one_structure_is_computed_once_and_is_one_hit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, inline: str
+) -> None:
+    """CHGNet relaxes a tetragonal cell of CsCaCl3 to its cubic parent, and two cells of NaCl to one. mlff.elastic, the
+    dearer rung, computes the first of each."""
+    monkeypatch.setenv("SCIAGENT_CACHE", str(folder / "cache"))
+    with (folder / "twins.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["structure", "name"])
+        rows.writerow([tetragonal("Cs Ca Cl", 5.4, 5.4), "parent"])
+        rows.writerow([halite(5.64), "NaCl 5.64"])
+        rows.writerow([tetragonal("Cs Ca Cl", 5.36, 5.52, 0.05), "child"])
+        rows.writerow([halite(5.69), "NaCl 5.69"])
+    (folder / "twins.yaml").write_text(TWINS.replace("INLINE", inline), encoding="utf-8")
+    campaign = Campaign.from_yaml(folder / "twins.yaml")
+    campaign.run()
+    with sqlite3.connect("sciagent.db") as ledger:
+        jobs = "SELECT count(*) FROM job JOIN rung ON rung.id = job.rung_id WHERE rung.name = 'stiffness'"
+        assert ledger.execute(jobs).fetchone() == (2,)
+    best = {candidate.name: candidate for candidate in campaign.best(4)}
+    assert {name: candidate.hit for name, candidate in best.items()} == {
+        "parent": True,
+        "NaCl 5.64": True,
+        "child": False,
+        "NaCl 5.69": False,
+    }
+    assert campaign.status().hits == 2
+    for later, first in (("child", "parent"), ("NaCl 5.69", "NaCl 5.64")):
+        assert best[later].reason == "same_structure"
+        words = f"relaxed to the same structure as {best[first].text} ({first}; {best[first].key[:12]})"
+        assert best[later].detail == words
+        assert f"({later}) {words}" in "\n".join(campaign.best(4).notes())
+        assert f"Dropped after stability: it {words}." in told("explain", best[later].key[:12])
+    page = campaign.report().path.read_text(encoding="utf-8")
+    assert f"fell at stability: {best['child'].detail}" in page
+    before = {candidate.key: (candidate.reason, candidate.hit) for candidate in campaign.candidates()}
+    told("resume", "twins", "--no-report")
+    after = {candidate.key: (candidate.reason, candidate.hit) for candidate in Campaign.open("twins").candidates()}
+    assert after == before

@@ -39,7 +39,7 @@ class Likeness:
     position: Position
     """Position of the rung."""
     of: str
-    """The other candidate in words: its name in the campaign's files, its text, the beginning of its key."""
+    """The other candidate in words: its text, its name in the campaign's files, the beginning of its key."""
 
     @property
     def detail(self) -> str:
@@ -187,6 +187,6 @@ def of_many(
     found = {}
     for candidate_id, position, of_id, text, key in rows:
         name = label(names.get(of_id, {}))[:MAX_NAME]
-        of = f"{name}, {text} ({key[:SHOWN]})" if name else f"{text} ({key[:SHOWN]})"
-        found[int(candidate_id)] = Likeness(Position(position), of)
+        in_brackets = f"{name}; {key[:SHOWN]}" if name else key[:SHOWN]
+        found[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
     return found
