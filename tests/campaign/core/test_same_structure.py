@@ -53,7 +53,7 @@ DEAR = "  - {rung: stiffness, verifier: mlff.elastic}"
 SAFETY, CHECKS, RELAX, ELASTIC = range(4)
 LEVEL = Level("CHGNet-0.3.0")
 EDGES = (5.64, 5.69, 5.80, 5.50)
-SAME = str(Reason.SAME_STRUCTURE)
+SAME = "same_structure"
 
 
 def rocksalt(edge: float, salt: str = "Na Cl") -> Crystal:

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.policies import PolicyIdentity
-from sciagent.store.campaign_state import calibrations, campaigns, directives, trajectories
+from sciagent.store.campaign_state import calibrations, campaigns, directives, likenesses, trajectories
+from sciagent.store.campaign_state.likenesses import RelaxedStructure
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -30,6 +31,7 @@ CHANGES = {
     "artifact_removal": "size = 0",
     "law": "version = 'x'",
     "calibration": "slope = 0",
+    "likeness": "distance = 0",
     "turn": "untrainable = NULL",
     "proposal": "status = 'new'",
     "tool_set": "content = '{}'",
@@ -58,7 +60,9 @@ def full(ledger: Ledger) -> Ledger:
         attempt_id = attempts.begin(connection, "me", campaign_id=row.id, rung_id=rung_id)
         artifact = ("log", "a" * 64, 12, "text/plain")
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
-        evidence.record(connection, [made])
+        [evidence_id] = evidence.record(connection, [made])
+        structure = RelaxedStructure(candidate_id, "CH4", evidence_id, "a" * 64)
+        likenesses.write(connection, row.id, rung_id, structure, structure, 0.01)
         spend.book_many(connection, [spend.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})])
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
         spend.observe_costs(connection, [spend.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
