@@ -220,7 +220,7 @@ def test_other_cells_with_the_same_values_are_other_structures(built: Built) -> 
     with built.ledger.begin() as connection:
         made = salts(built, connection, EDGES[:2])
         strained = rocksalt(5.692).structure.copy()
-        strained.apply_strain([0.03, -0.03, 0.0])
+        strained.apply_strain([0.08, -0.08, 0.0])
         cells = {0: cif(rocksalt(5.692)), 1: str(strained.to(fmt="cif"))}
         made.settle(made.said(RELAX, {number: energies(5.692, 0.0) for number in cells}, cells))
         assert made.fell() == [False, False]
