@@ -198,8 +198,8 @@ def settle_again(
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
-    if answered is not None:
-        found = find_likenesses(connection, built, {candidate_id: Position(answered)})
+    if answers and alike is None:
+        found = find_likenesses(connection, built, {candidate_id: answers[-1].position})
         if candidate_id in found:
             new_place = place(built.rules, built.objectives, answers, steering, found[candidate_id])
             standings.update(connection, built.row.id, candidate_id, **new_place.columns)

@@ -107,11 +107,16 @@ def near(
     """Returns the structures of at most `most` other candidates of the campaign with the same formula that the rung at
     `position` let go on, in the order of their evidence.
 
-    windows: limits that the values of their evidence meet. without: ids of candidates that are left out.
+    windows: limits that the values of their evidence meet. without: ids of candidates that are left out, as are those
+    that a person has promoted although they are like this one.
     """
     q = t.quantity.c
     query = _structures(campaign_id, position, computation, media_type)
     query = query.where(t.is_no_molecule, _C.formula == structure.formula, _C.id != structure.candidate_id)
+    promoted = sa.exists().where(
+        _L.campaign_id == campaign_id, _L.candidate_id == _C.id, _L.of_id == structure.candidate_id
+    )
+    query = query.where(~promoted)
     if without:
         query = query.where(~among(connection, _C.id, sorted(without)))
     for window in windows:

@@ -306,7 +306,20 @@ def test_a_promotion_waives_it_as_it_waives_gates(built: Built) -> None:
         settle_again(connection, built, made.ids[1])
         assert [row["standing"] for row in made.rows()] == [Standing.OPEN, Standing.OPEN]
         made.settle(made.said(ELASTIC, {0: bulk_modulus(25.0), 1: bulk_modulus(25.0)}))
+        settle_again(connection, built, made.ids[0])
         assert [row["is_hit"] for row in made.rows()] == [True, True]
+
+
+def test_one_that_is_released_is_compared_with_what_went_on_in_its_place(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        made = salts(built, connection, EDGES[:2])
+        made.settle(made.relaxed({0: 5.692}))
+        made.say(Verb.VETO, 0)
+        settle_again(connection, built, made.ids[0])
+        made.settle(made.relaxed({1: 5.693}))
+        made.say(Verb.RELEASE, 0)
+        settle_again(connection, built, made.ids[0])
+        assert made.fell() == [True, False]
 
 
 def test_of_two_that_the_terminal_rung_relaxes_one_is_a_hit(cheap: Built) -> None:
