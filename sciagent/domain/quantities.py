@@ -156,14 +156,16 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
     """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
     if (conversion := prop.conversion(unit)) is None:
-        return value * conversion_factor(unit, prop)
+        factor = conversion_factor(unit, prop)
+        return _applied(lambda number: number * factor, (value,), unit, prop)
     return _applied(conversion.value, (value,), unit, prop)
 
 
 def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Property) -> float:
     """Returns a small difference at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
     if (conversion := prop.conversion(unit)) is None:
-        return spread * conversion_factor(unit, prop)
+        factor = conversion_factor(unit, prop)
+        return _applied(lambda _, small: small * factor, (value, spread), unit, prop)
     return _applied(conversion.uncertainty, (value, spread), unit, prop)
 
 

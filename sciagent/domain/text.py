@@ -21,6 +21,13 @@ def storable(text: str) -> str:
     return text if text.isprintable() else _UNSTORABLE.sub(REPLACEMENT, text)
 
 
+def read_id(text: str) -> int | None:
+    """Returns the number of a row of the ledger, such as that of a task; None for any other text.
+
+    `str.isdigit` alone also allows signs that `int` does not read, such as a superscript two."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+
+
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Replaces every control character except tab and line feed by U+FFFD, and cuts the text to `limit` characters."""
     return cut(_CONTROL.sub(REPLACEMENT, text), limit)

@@ -118,3 +118,9 @@ def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
 )
 def test_a_typed_number_keeps_its_digits(typed: str, value: float, uncertainty: float | None, text: str) -> None:
     assert show(value, uncertainty, "kcal/mol", typed) == text
+
+
+@pytest.mark.parametrize("quantity", [Quantity(1e308, "hartree"), Quantity(1.0, "hartree", 1e308)])
+def test_a_value_that_no_unit_can_hold_is_refused(quantity: Quantity) -> None:
+    with pytest.raises(UnitError, match="check the number and its unit"):
+        convert(quantity, properties()["homo_lumo_gap"])

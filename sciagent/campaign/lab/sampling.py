@@ -16,7 +16,7 @@ from sciagent.store.lab.tasks import LabTask
 def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Vial:
     """Registers a sample of the task's molecule, which the task then names. more: other fields of `NewSample`.
 
-    Raises UsageError for an empty form, an unknown source, or a purity that is no fraction."""
+    Raises UsageError for an empty form, an unknown source, a purity that is no fraction, or a text that is too long."""
     if not form.strip():
         raise UsageError("say in which form it is, such as: free base; HCl salt, 1 H2O")
     if source not in samples.SOURCES:
@@ -25,7 +25,8 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
     if isinstance(purity, float) and not 0 <= purity <= 1:
         raise UsageError(f"purity = {purity:g} is no fraction from 0 to 1")
     with locked(built, task_id) as (connection, task, _):
-        new = NewSample(task.candidate_id, form.strip()[:200], source, who[:200], **more)  # type: ignore[arg-type]
+        new = NewSample(task.candidate_id, form.strip(), source, who[:200], **more)  # type: ignore[arg-type]
+        samples.check_lengths(new)
         made = samples.register(connection, new)
         tasks.changed(connection, task.id, sample_id=made.id)
         note(connection, task, who, "registered", sample=made.code)

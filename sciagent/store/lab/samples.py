@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.sample_codes import new_code
+from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -47,6 +48,25 @@ class Vial(NewSample):
     code: str = ""
     state: str = "ok"
     created_at: datetime | None = None
+
+
+TEXTS = {
+    "form": "form",
+    "lot": "batch",
+    "purity_how": "method of the purity",
+    "made_by": "name of who made it",
+    "place": "place",
+}
+"""{column: words} for what a person writes about a vial."""
+
+
+def check_lengths(new: NewSample) -> None:
+    """Raises UsageError for a text that is longer than its column, which SQLite would keep and PostgreSQL would not."""
+    for column, words in TEXTS.items():
+        text = getattr(new, column) or ""
+        longest = t.sample.c[column].type.length
+        if len(text) > longest:
+            raise UsageError(f"the {words} has {len(text):,} characters; {longest} are the most")
 
 
 def register(connection: Connection, new: NewSample) -> Vial:

@@ -12,9 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.lab import answering, claiming, reviewing, sampling
-from sciagent.campaign.lab.typed_answers import typed_answer
+from sciagent.campaign.lab.typed_answers import read_number, typed_answer
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
+from sciagent.domain.text import read_id
 from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import samples, tasks
@@ -143,8 +144,7 @@ def enter(request: Request, task: int) -> Response:
 
 
 def _seen(form: TypedForm) -> int | None:
-    text = form.of("seen")
-    return int(text) if text.isdigit() and len(text) < 18 else None
+    return read_id(form.of("seen"))
 
 
 def _next(request: Request, task: int) -> str:
@@ -179,7 +179,7 @@ def approve(request: Request, task: int) -> Response:
 def approve_several(request: Request) -> Response:
     """Approves the tasks that were ticked on the list."""
     site, who, form = site_of(request), visitor(request), request.state.form
-    numbers = {int(text) for text in form.getlist("task") if str(text).isdigit() and len(str(text)) < 18}
+    numbers = {number for text in form.getlist("task") if (number := read_id(str(text))) is not None}
     if not numbers:
         raise UsageError("no task was ticked; nothing was approved")
     with site.ledger.read() as connection:
@@ -234,13 +234,9 @@ def register(request: Request, task: int) -> Response:
 
 
 def _fraction(said: Mapping[str, str]) -> float | None:
+    """Returns the purity of a vial, which is typed in percent."""
     text = said.get("purity", "").strip().rstrip("%").strip()
-    if not text:
-        return None
-    try:
-        return float(text) / 100
-    except ValueError:
-        raise UsageError(f'the purity "{text[:20]}" is no number; write it in percent, such as 98.5') from None
+    return read_number("purity in percent", text, "number").value / 100 if text else None
 
 
 def _reason(request: Request) -> str:

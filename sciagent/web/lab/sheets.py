@@ -21,6 +21,7 @@ from sciagent.domain.answers.lab import LabTaskAnswer
 from sciagent.domain.jobs.lab import NOT_OBTAINED
 from sciagent.domain.people.actor import Actor
 from sciagent.domain.people.roles import Right, Rights
+from sciagent.domain.text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
@@ -134,7 +135,12 @@ def read_sheet(text: str) -> AnswerSheet:
     if fault := _fault_of_head(head, columns):
         return AnswerSheet(columns, [], text, fault)
     asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
-    rows = [_row(reader.line_num, cells) for cells in reader]
+    try:
+        rows = [_row(reader.line_num, cells) for cells in reader]
+    except csv.Error:
+        longest = f"{csv.field_size_limit():,}"
+        fault = f"line {reader.line_num + 1} has a cell of more than {longest} characters, or a quotation mark too many"
+        return AnswerSheet(columns, [], text, fault)
     rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
     fault = "" if rows else "no row has a value, or a reason why there is none"
     if len(rows) > MOST_ROWS:
@@ -213,7 +219,8 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
     number = row.cells["task"]
     row.fault_in = "task"
     with ledger.read() as connection:
-        task = tasks.find(connection, int(number)) if number.isdigit() and len(number) < 18 else None
+        task_id = read_id(number)
+        task = None if task_id is None else tasks.find(connection, task_id)
         if task is None or not rights.may(Right.WORK, task.campaign_id):
             raise UsageError(f'there is no task "{number[:20]}"')
         [shown] = reader.shown(connection, [task])

@@ -89,6 +89,8 @@ def test_a_task_is_given_back(waiting: None) -> None:
         (("enter", "TASK", "--value", "homo_lumo_gap"), "write it as PROPERTY='VALUE UNIT'"),
         (("enter", "TASK", "--value", "dipole=1 D"), '"dipole" is not asked for'),
         (("enter", "TASK", "--value", "homo_lumo_gap=4 eV", "--below", "--above"), "exclude each other"),
+        (("enter", "TASK", "--value", "homo_lumo_gap=12E4711 eV"), '"12E4711 eV" is too large'),
+        (("enter", "TASK", "--value", "homo_lumo_gap=4,31 eV"), "write a decimal point: 4.31 eV"),
         (("enter", "TASK", "--value", "homo_lumo_gap=400 eV"), "outside what homo_lumo_gap can be"),
     ],
 )

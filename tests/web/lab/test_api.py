@@ -36,6 +36,8 @@ def test_a_result_is_posted_once(serve: Serve) -> None:
     [
         ({"values": {"homo_lumo_gap": 4.31}}, 400),
         ({"values": {"homo_lumo_gap": "4.31"}}, 400),
+        ({"values": {"homo_lumo_gap": "1e999 eV"}}, 400),
+        ({"values": {"homo_lumo_gap": "4.31 eV"}, "uncertainties": {"homo_lumo_gap": "1e999"}}, 400),
         ({"key": "short"}, 400),
         ({"role": "admin"}, 400),
         ({"values": {}}, 400),

@@ -101,6 +101,12 @@ def test_the_form_takes_what_was_measured(
         ({"value": ""}, "no value was given"),
         ({"value": "4.31", "readings": "4.3 4.4"}, "give the readings, or a value with its ±; not both"),
         ({"value": "", "readings": "4.3"}, "1 reading; give 2 to 1000"),
+        (
+            {"value": "", "readings": "-1,61\n-1,58\n-1,66"},
+            'the reading "-1,61" is no number; write a decimal point: -1.61',
+        ),
+        ({"value": "12E4711"}, '"12E4711" is too large; no quantity is above'),
+        ({"value": "4.31", "spread": "1e400"}, 'the uncertainty "1e400" is too large'),
         ({"value": "", "readings": "4.3 <4.4"}, 'the reading "<4.4" is no number'),
         ({"value": "4.31 V"}, 'is not given in "V"'),
         ({"value": "4.31", "spread": "-1"}, 'the uncertainty "-1" is no number'),
@@ -130,6 +136,12 @@ def test_the_same_answer_sent_twice_is_kept_once_and_another_with_its_key_refuse
     other = said | {f"value.{GAP}": "4.42", "why": "x"}
     assert anna.post(f"/tasks/{first}/enter", other).status_code == 409
     assert count(server, t.submission) == 1
+
+
+def test_what_a_page_has_seen_is_a_number_or_nothing(serve: Serve) -> None:
+    server = serve()
+    said = answered("4.31", seen="\u00b2")
+    assert server.person("anna").post(f"/tasks/{task_ids(server.built)[0]}/enter", said).status_code == 303
 
 
 def test_the_second_of_two_people_gets_both_values(serve: Serve) -> None:
@@ -197,6 +209,35 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     assert "⚠" not in label, "phenol matches no safety rule"
     assert f'href="/s/{code}"' in label, "the way back to the task"
     assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"purity": "98,5"}, "write a decimal point: 98.5"),
+        ({"purity": "1e400"}, "is too large"),
+        ({"lot": "x" * 900_000}, "the batch has 900,000 characters; 100 are the most"),
+        ({"place": "x" * 201}, "the place has 201 characters; 200 are the most"),
+        ({"form": "x" * 201}, "the form has 201 characters; 200 are the most"),
+    ],
+)
+def test_a_vial_that_cannot_be_kept_is_refused(serve: Serve, fields: dict[str, str], fault: str) -> None:
+    server = serve()
+    said = {"form": "free base", "source": "made"} | fields
+    reply = server.person("anna").post(f"/tasks/{task_ids(server.built)[0]}/sample", said)
+    assert reply.status_code == 400 and fault in html.unescape(reply.text) and count(server, t.sample) == 0
+
+
+def test_a_long_comment_is_refused_and_not_cut(serve: Serve) -> None:
+    server = serve()
+    said = answered("4.31", comment="x" * 4001)
+    reply = server.person("anna").post(f"/tasks/{task_ids(server.built)[0]}/enter", said)
+    assert reply.status_code == 400 and "the comment has 4,001 characters; 4,000 are the most" in reply.text
+    readings = "4.31 " * 1000
+    said = answered({f"readings.{GAP}": readings, f"unit.{GAP}": "eV"})
+    assert server.person("anna").post(f"/tasks/{task_ids(server.built)[0]}/enter", said).status_code == 303
+    with server.ledger.read() as connection:
+        assert connection.execute(sa.select(sa.func.max(t.quantity.c.n))).scalar_one() == 1000, "no reading is cut off"
 
 
 def test_a_correction_is_in_the_unit_of_the_answer(serve: Serve) -> None:
@@ -289,7 +330,7 @@ def test_several_tasks_are_approved_at_once(serve: Serve) -> None:
     assert re.findall(r'name="task" value="(\d+)"', chemist.client.get("/tasks").text) == [
         str(task) for task in (first, second, third)
     ]
-    assert chemist.post("/approve").status_code == 400
+    assert chemist.post("/approve").status_code == chemist.post("/approve", {"task": "\u00b2"}).status_code == 400
     eve = server.person("eve", Role.CHEMIST, serve(name="others").built.row.id)
     assert eve.post("/approve", {"task": str(first)}).status_code == 403, "she is a chemist elsewhere"
     claiming.approve(server.built, first, "dora")

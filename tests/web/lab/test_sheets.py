@@ -61,7 +61,14 @@ def test_one_fault_and_nothing_is_written(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "at_fault"), [("4.2,abc,", ">abc<"), (",,exploded", ">exploded<"), ('"4,2",0.1,', ">4,2<")]
+    ("cells", "at_fault"),
+    [
+        ("4.2,abc,", ">abc<"),
+        (",,exploded", ">exploded<"),
+        ('"4,2",0.1,', ">4,2<"),
+        ("12E4711,,", ">12E4711<"),
+        ("4.2,1e400,", ">1e400<"),
+    ],
 )
 def test_the_cell_at_fault_is_marked(serve: Serve, cells: str, at_fault: str) -> None:
     server = serve()
@@ -78,6 +85,11 @@ def test_the_cell_at_fault_is_marked(serve: Serve, cells: str, at_fault: str) ->
         ("", "no column `task`"),
         (b"task,value\n\xff\xfe", "is not UTF-8 text"),
         ("task,value.logd\n{first},2\n", "does not ask for logd"),
+        ("task,value.homo_lumo_gap\n\u00b2,4.2 eV\n", 'there is no task "\u00b2"'),
+        (
+            "task,value.homo_lumo_gap\n{first}," + "4" * 200_000 + "\n",
+            "line 2 has a cell of more than 131,072 characters",
+        ),
         ("task,value.homo_lumo_gap\n{first},4,2\n", "write a decimal point"),
         ("task,value.homo_lumo_gap\n{first},4.2 eV\n{first},4.3 eV\n", "a correction needs a reason"),
     ],
