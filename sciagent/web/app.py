@@ -6,7 +6,6 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
@@ -25,7 +24,7 @@ from sciagent.web.lab import attachments, labels, sheets
 from sciagent.web.lab import pages as lab
 from sciagent.web.security.headers import HEADERS, Guarded
 from sciagent.web.security.rules import LogInError, rules_of
-from sciagent.web.site import WebSite, own_path, to, wants_json
+from sciagent.web.site import WebSite, path_of, to, wants_json
 from sciagent.web.window import live
 from sciagent.web.window import pages as window
 
@@ -77,7 +76,7 @@ def failed(request: Request, error: Exception) -> Response:
         return JSONResponse({"detail": text}, status, headers)
     site: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
-    back = own_path(urlsplit(request.headers.get("referer", "")).path)
+    back = path_of(request.headers.get("referer", ""))
     page = site.page(request, "message.html.j2", status, title=title, text=text, back=back)
     page.headers.update(headers or {})
     return page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import jinja2
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -95,6 +95,14 @@ def own_path(text: str, otherwise: str = "/") -> str:
     """Returns a path of this server as it came in a query; `otherwise` for any other text, such as another host."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and len(text) < 500
     return text if is_own else otherwise
+
+
+def path_of(address: str) -> str:
+    """Returns the path of an address as a browser sends it; the start for a text that is no address."""
+    try:
+        return own_path(urlsplit(address).path)
+    except ValueError:
+        return own_path("")
 
 
 def wants_json(request: Request) -> bool:

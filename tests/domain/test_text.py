@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sciagent.domain.text import MAX_TEXT, clean, escaped, storable, without_secrets
+import pytest
+
+from sciagent.domain.text import MAX_TEXT, clean, escaped, read_id, storable, without_secrets
 
 
 def test_null_characters_and_lone_surrogates_become_replacement_characters() -> None:
@@ -20,3 +22,10 @@ def test_escaped_text_is_visible_ascii_where_it_was_invisible() -> None:
 
 def test_secrets_are_struck_out_and_short_words_stay() -> None:
     assert without_secrets("sk-12345678 and EMPTY", ("sk-12345678", "EMPTY", None, "")) == "[secret] and EMPTY"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("4711", 4711), ("0", 0), ("", None), ("-1", None), ("²", None), ("٢", None), ("9" * 18, None)]
+)
+def test_the_number_of_a_row_is_read(text: str, number: int | None) -> None:
+    assert read_id(text) == number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.answers.values import StructureText
-from sciagent.web.site import drawing, own_path, to
+from sciagent.web.site import drawing, own_path, path_of, to
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ from sciagent.web.site import drawing, own_path, to
 )
 def test_only_a_path_of_this_server_is_gone_to(text: str, path: str) -> None:
     assert own_path(text) == path
+
+
+@pytest.mark.parametrize(
+    ("address", "path"), [("http://host/tasks/4", "/tasks/4"), ("http://[", "/"), ("http://host", "/"), ("", "/")]
+)
+def test_the_way_back_is_the_path_of_an_address(address: str, path: str) -> None:
+    assert path_of(address) == path
 
 
 def test_a_query_is_quoted() -> None:

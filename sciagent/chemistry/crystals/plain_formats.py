@@ -60,7 +60,7 @@ def _columns(properties: str) -> tuple[int, int]:
     place, found = 0, dict[str, int]()
     for name, width in zip(parts[::3], parts[2::3], strict=False):
         found[name.lower()] = place
-        place += int(width) if width.isdigit() and len(width) < 4 else 0
+        place += int(width) if width.isdecimal() and len(width) < 4 else 0
     if "species" not in found or "pos" not in found:
         raise unparsable("Properties of the XYZ name no species or no pos")
     return found["species"], found["pos"]

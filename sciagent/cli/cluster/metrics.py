@@ -61,6 +61,6 @@ def collectors() -> Any:
 def _address(text: str) -> tuple[str, int]:
     """Returns host and port. Raises UsageError for any other text."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')
     return host.strip("[]") or LOCAL, int(port)

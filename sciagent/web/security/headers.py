@@ -43,6 +43,7 @@ class Guarded:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
         limit = MAX_FILES if headers.get(b"content-type", b"").startswith(b"multipart/form-data") else MAX_BODY
         sent, answered = 0, False
 
@@ -69,7 +70,7 @@ class Guarded:
 
         too_large = PlainTextResponse(f"a request may send {limit:,} bytes", 413)
         try:
-            if headers.get(b"content-length", b"0").isdigit() and int(headers.get(b"content-length", b"0")) <= limit:
+            if length.isdigit() and len(length) < 18 and int(length) <= limit:
                 await self._app(scope, counted, with_headers)
             else:
                 await too_large(scope, receive, with_headers)

@@ -23,6 +23,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from sciagent.domain.people.roles import Right
+from sciagent.domain.text import read_id
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.lab import tasks
@@ -96,7 +97,8 @@ ANYONE = RouteRule(None)
 def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTask | None:
     if kind == "campaign":
         return campaigns.find(connection, name)
-    return tasks.find(connection, int(name)) if name.isdigit() and len(name) < 18 else None
+    task_id = read_id(name)
+    return None if task_id is None else tasks.find(connection, task_id)
 
 
 async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:

@@ -71,7 +71,10 @@ def is_same_origin(headers: Headers, host: str) -> bool:
     if (site := headers.get("sec-fetch-site")) is not None:
         return site == "same-origin"
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == host
+    try:
+        return origin is not None and urlsplit(origin).netloc == host
+    except ValueError:  # it is no address
+        return False
 
 
 def csrf_fits(visitor: Visitor, given: str) -> bool:

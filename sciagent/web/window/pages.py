@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,6 +29,7 @@ from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import campaign_of, site_of, texts, to, visitor
 
 PAGE = 24
+LARGEST = 2**31 - 1  # of a whole number in PostgreSQL
 STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
     "hold": steering.hold,
     "release": steering.release,
@@ -54,7 +57,7 @@ def start(request: Request) -> Response:
 
 
 @pages.get("/campaigns", RouteRule(Right.READ))
-def campaign_list(request: Request, after: int = 0) -> Response:
+def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST)] = 0) -> Response:
     """Shows the campaigns that the person may see, the newest first."""
     site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
@@ -79,7 +82,13 @@ def campaign_page(request: Request, campaign: str) -> Response:
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ)
-def candidate_list(request: Request, campaign: str, after: int = -1, hits: str = "", find: str = "") -> Response:
+def candidate_list(
+    request: Request,
+    campaign: str,
+    after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
+    hits: str = "",
+    find: str = "",
+) -> Response:
     """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
     the beginning of its key.
 

@@ -78,6 +78,8 @@ def test_an_xyz_may_have_other_columns() -> None:
     text = text.replace("Na 0", "1 Na 9 9 9 0").replace("Cl 2", "2 Cl 9 9 9 2")
     assert read_crystal(text).key == read_crystal(XYZ).key
     assert read_crystal(XYZ).formula == "NaCl"
+    with pytest.raises(InvalidCandidateError):
+        read_crystal(text.replace("forces:R:3", "forces:R:\u00b2"))
 
 
 def test_partly_occupied_sites_are_refused() -> None:

@@ -66,6 +66,7 @@ def test_a_log_in_leads_nowhere_else(serve: Serve, to: str) -> None:
     [
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"origin": HOST, "sec-fetch-site": "cross-site"},
         {"origin": HOST, "sec-fetch-site": "same-site"},
     ],

@@ -116,7 +116,30 @@ def test_campaigns_of_others_are_neither_listed_nor_shown(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/tasks/x", "/tasks/99999999999999999999", "/tasks/-1", "/campaigns/gaps/candidates?after=x"]
+    "path",
+    [
+        "/tasks/x",
+        "/tasks/99999999999999999999",
+        "/tasks/-1",
+        "/tasks/\u00b2",
+        "/tasks/\u0662",
+        "/campaigns?after=-1",
+        "/campaigns?after=9999999999999999999999999",
+        "/campaigns/gaps/candidates?after=x",
+        "/campaigns/gaps/candidates?after=2147483648",
+        "/campaigns/gaps/candidates?after=9999999999999999999999999",
+    ],
 )
 def test_an_address_that_makes_no_sense_says_so(serve: Serve, path: str) -> None:
-    assert serve().person("anna").get(path).status_code in (400, 404)
+    reply = serve().person("anna").get(path)
+    assert reply.status_code in (400, 404) and '<p role="alert">' in reply.text, "a page with a sentence"
+
+
+def test_a_page_of_faults_needs_no_address_to_go_back_to(serve: Serve) -> None:
+    server = serve()
+    for browser in (server.person("anna"), server.nobody()):
+        for referer in ("http://[", "http://[::1", "\u00b2"):
+            reply = browser.get("/welcome/used", headers={"referer": referer.encode()})
+            assert reply.status_code == 404 and 'href="/"' in reply.text
+            reply = browser.get("/nowhere", headers={"referer": referer.encode()})
+            assert reply.status_code == 404 and "Back to the start" in reply.text
