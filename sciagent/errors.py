@@ -8,6 +8,7 @@ SciagentError
 │   ├── UnknownNameError    a name that does not exist, with the nearest one that does
 │   ├── WrongVialError      a vial that is not of the task's molecule, or not usable
 │   ├── AnsweredMeanwhileError  another person answered a task while one was typing
+│   ├── AnswerChangedError  another answer waits for a review than the one that the reviewer read
 │   └── EpisodeError        an environment refused what a client asked for
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
@@ -73,6 +74,10 @@ class AnsweredMeanwhileError(UsageError):
     def __init__(self, task: int, who: str) -> None:
         super().__init__(f"{who} answered task {task} while you were typing; nothing of yours was recorded yet")
         self.who = who
+
+
+class AnswerChangedError(UsageError):
+    """Another answer waits for a review than the one that the reviewer read; nothing was accepted or sent back."""
 
 
 class EpisodeError(UsageError):

@@ -6,6 +6,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from sciagent.errors import (
+    AnswerChangedError,
     AnsweredMeanwhileError,
     EvidenceConflictError,
     LedgerAwayError,
@@ -14,7 +15,7 @@ from sciagent.errors import (
     WrongVialError,
 )
 
-CONFLICTS = AnsweredMeanwhileError, EvidenceConflictError, WrongVialError
+CONFLICTS = AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError
 
 
 def said_of(error: Exception) -> tuple[int, str]:

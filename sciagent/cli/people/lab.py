@@ -223,32 +223,53 @@ def load(
     put_answer(vars(done), json, [Line(note)], *_next(built.row.hosted, campaign))
 
 
-@app.command(epilog="Example: sciagent lab review 4711 --send-back 'the unit looks wrong'")
+@app.command(epilog="Example: sciagent lab review 4711 --accept 12")
 def review(
     task: Task,
+    accept: int | None = typer.Option(None, "--accept", metavar="ANSWER", help="Number of the answer that you read."),
     send_back: str = typer.Option("", "--send-back", metavar="WHY", help="Give it back to who entered it, and why."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Accept the answer of another person, where the campaign asks for it (`lab: {review: true}`), or send it back."""
+    """Show the answer that waits for a second person (`lab: {review: true}`); accept it, or send it back."""
     from sciagent.campaign.lab import reviewing
     from sciagent.domain.answers.lab import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
+    if accept is not None and send_back:
+        raise UsageError("--accept and --send-back exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
     reader, found = _found(opened, task)
+    if accept is None and not send_back:
+        _put_waiting(opened, found, json)
+        return
     built = reader.built(found.campaign)
-    if not send_back:
-        _put_recorded(reviewing.accept(built, task, who), json, built.row.hosted, found.campaign)
+    if accept is not None:
+        _put_recorded(reviewing.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
         return
     reviewing.send_back(built, task, who, directives.reason(send_back))
     with opened.read() as connection:
         now = tasks.find(connection, task) or found
     answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
     put_answer(answer, json, [Line(f"the answer of task {task} was sent back")])
+
+
+def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
+    from sciagent.campaign.lab import reviewing
+    from sciagent.domain.answers.lab import LabWaiting
+
+    with ledger.read() as connection:
+        waiting = reviewing.waiting_answer(connection, task)
+    assert waiting.at is not None  # it was read from the ledger
+    text = reviewing.answer_in_words(waiting.said)
+    answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
+    line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
+    line += f" (a correction: {waiting.why})" if waiting.why else ""
+    next_step = f"accept it: sciagent lab review {task.id} --accept {waiting.id}"
+    put_answer(answer, json, [Line(line)], next_step)
 
 
 def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:

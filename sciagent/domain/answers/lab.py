@@ -98,6 +98,23 @@ class LabSampleAnswer(StructureText):
     """`ok`, `empty` or `bad`."""
 
 
+class LabWaiting(AnswerModel):
+    """An answer that waits for a second person."""
+
+    task: int
+    """Number of the task."""
+    answer: int
+    """Number of the answer, which the person who accepts it names."""
+    who: str
+    """Person who entered it."""
+    at: datetime
+    """Time (UTC) at which it was entered."""
+    text: str
+    """The answer in words, with numbers and units as they were typed."""
+    why: str | None
+    """Reason of a correction; null otherwise."""
+
+
 class LabEntered(AnswerModel):
     """What became of an answer."""
 

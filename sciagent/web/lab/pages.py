@@ -16,7 +16,7 @@ from sciagent.campaign.lab.typed_answers import read_number, typed_answer
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
 from sciagent.domain.text import read_id
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import samples, tasks
 from sciagent.web.errors import said_of
@@ -104,7 +104,11 @@ def _page(
     saved: int = 0,
     review: bool = False,
     conflict: bool = False,
+    changed: str = "",
+    seen: int = 0,
 ) -> Response:
+    """Shows a task. conflict: somebody answered while the person was typing. changed: the difference between the
+    submission `seen`, which a reviewer read, and the one that waits."""
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.reader)
@@ -115,7 +119,8 @@ def _page(
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
-        review=review, conflict=conflict, others=others, **words,
+        review=review, conflict=conflict, others=others, changed=changed, **words,
+        read=next((each for each in page.answers if each.id == seen), None),
     )  # fmt: skip
 
 
@@ -197,12 +202,18 @@ def approve_several(request: Request) -> Response:
 
 @pages.post("/tasks/{task}/review", WORK)
 def review(request: Request, task: int) -> Response:
-    """Accepts the answer of another person, or sends it back with a reason."""
-    built, who = _of(request), visitor(request).who
-    if texts(request).get("decision") == "accept":
-        reviewing.accept(built, task, who)
-    else:
-        reviewing.send_back(built, task, who, _reason(request))
+    """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
+    the page showed, both are shown, and nothing is recorded."""
+    built, who, said = _of(request), visitor(request).who, TypedForm(texts(request))
+    seen = _seen(said) or 0
+    try:
+        if said.of("decision") == "accept":
+            reviewing.accept(built, task, who, seen)
+        else:
+            reviewing.send_back(built, task, who, _reason(request), seen)
+    except AnswerChangedError as error:
+        status, fault = said_of(error)
+        return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
     return to(f"/tasks/{task}")
 
 

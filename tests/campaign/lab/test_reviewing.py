@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import pytest
 
+from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab import answering, claiming, reviewing
 from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.people.actor import Actor
-from sciagent.errors import AnsweredMeanwhileError, UsageError
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, UsageError
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit, persons
 from tests.campaign.lab.conftest import Make
 from tests.campaign.lab.test_answering import entry, place, task_ids
 
 REVIEW = "{ahead: 3, review: true}"
+
+
+def waiting(built: Built, task_id: int) -> int:
+    """The number of the answer that waits, as its reviewer reads it."""
+    with built.ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+    assert task is not None and task.in_review_id is not None
+    return task.in_review_id
+
+
+def test_what_is_accepted_is_what_was_read(make: Make) -> None:
+    built = make(lab=REVIEW)
+    first = task_ids(built)[0]
+    answering.enter(built, first, entry("4.31 eV"))
+    read = waiting(built, first)
+    answering.enter(built, first, entry("5.90 eV"))
+    change = (
+        f'task {first} was changed since you read it, from "homo_lumo_gap 4.31 eV" by anna to "homo_lumo_gap 5.90 eV"'
+    )
+    with pytest.raises(AnswerChangedError, match=change):
+        reviewing.accept(built, first, "ben", read)
+    with pytest.raises(AnswerChangedError, match=change):
+        reviewing.send_back(built, first, "ben", "which lamp?", read)
+    with pytest.raises(AnswerChangedError, match="read it before you decide"):
+        reviewing.accept(built, first, "ben", 0)
+    assert place(built, first)[0] == "pending"
+    reviewing.accept(built, first, "ben", waiting(built, first))
+    assert place(built, first) == ("settled", "fail", False)
+
+
+def test_an_answer_is_told_in_words() -> None:
+    said = {"values": {"logp": "2.1", "pka": "<4"}, "uncertainties": {"logp": "0.1"}, "comment": "lamp B"}
+    assert reviewing.answer_in_words(said) == "logp 2.1 ± 0.1, pka <4 “lamp B”"
+    assert reviewing.answer_in_words({"not_obtained": "synthesis_failed"}) == "not obtained: synthesis failed"
+    assert reviewing.answer_in_words({"grades": {"expert_grade": "yes"}}) == "expert_grade: yes"
 
 
 def test_an_answer_waits_for_another_person(make: Make) -> None:
@@ -27,12 +63,12 @@ def test_an_answer_waits_for_another_person(make: Make) -> None:
     with pytest.raises(UsageError, match="cannot be given back"):
         claiming.release(built, first, "anna", "the vial broke")
     with pytest.raises(UsageError, match="another person reviews it"):
-        reviewing.accept(built, first, "anna")
+        reviewing.accept(built, first, "anna", waiting(built, first))
     reviewing.send_back(built, first, "ben", "the unit looks wrong")
     with pytest.raises(UsageError, match="no answer of task"):
-        reviewing.accept(built, first, "ben")
+        reviewing.accept(built, first, "ben", 1)
     answering.enter(built, first, entry("4.20 eV"))
-    accepted = reviewing.accept(built, first, "ben")
+    accepted = reviewing.accept(built, first, "ben", waiting(built, first))
     assert (accepted.revision, place(built, first)) == (0, ("settled", "pass", True))
     with built.ledger.read() as connection:
         kinds = [each.kind for each in submissions.of_job(connection, first)]
@@ -45,10 +81,12 @@ def test_a_correction_is_reviewed_too(make: Make) -> None:
     built = make(lab=REVIEW)
     first = task_ids(built)[0]
     answering.enter(built, first, entry("4.31 eV"))
-    reviewing.accept(built, first, "ben")
-    waiting = answering.enter(built, first, entry("5.9 eV", why="wrong lamp"))
-    assert waiting.in_review and place(built, first) == ("settled", "pass", True), "nothing provisional moves a verdict"
-    assert reviewing.accept(built, first, "ben").revision == 1
+    reviewing.accept(built, first, "ben", waiting(built, first))
+    correction = answering.enter(built, first, entry("5.9 eV", why="wrong lamp"))
+    assert correction.in_review and place(built, first) == ("settled", "pass", True), (
+        "nothing provisional moves a verdict"
+    )
+    assert reviewing.accept(built, first, "ben", waiting(built, first)).revision == 1
     assert place(built, first) == ("settled", "fail", False)
 
 

@@ -111,3 +111,26 @@ def test_a_limit_is_shown_as_one(waiting: None) -> None:
     data("lab", "enter", str(data("lab", "list")[0]["task"]), "--value", "homo_lumo_gap=<3.9 eV")
     assert "< 3.9" in told("best", "gaps")
     assert data("best", "gaps")[0]["values"]["homo_lumo_gap"]["censoring"] == "below"
+
+
+def test_an_answer_is_read_before_it_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    (tmp_path / "molecules.csv").write_text("smiles\nCCO\n", encoding="utf-8")
+    text = CAMPAIGN.replace("lab: {ahead: 2", "lab: {review: true, ahead: 2")
+    (tmp_path / "gaps.yaml").write_text(text, encoding="utf-8")
+    assert call("run", "gaps.yaml", "--quiet", "--no-report").exit_code == 0
+    number = str(data("lab", "list")[0]["task"])
+    assert "no answer of task" in refused("lab", "review", number)
+    value = "homo_lumo_gap=4.310 eV"
+    assert "sciagent lab review" in told("lab", "enter", number, "--value", value, "--who", "anna")
+    shown = data("lab", "review", number, "--who", "ben")
+    assert (shown["who"], shown["text"], shown["why"]) == ("anna", "homo_lumo_gap 4.310 eV", None)
+    told("lab", "enter", number, "--value", "homo_lumo_gap=5.9 eV", "--who", "anna")
+    accept = ("lab", "review", number, "--accept", str(shown["answer"]), "--who", "ben")
+    assert "was changed since you read it" in refused(*accept)
+    assert "exclude each other" in refused(*accept, "--send-back", "which lamp?")
+    text = told("lab", "review", number)
+    assert "homo_lumo_gap 5.9 eV" in text and f"sciagent lab review {number} --accept {shown['answer'] + 1}" in text
+    accepted = data("lab", "review", number, "--accept", str(shown["answer"] + 1), "--who", "ben")
+    assert accepted["state"] == "answered"

@@ -276,17 +276,52 @@ def test_a_label_names_the_safety_rules_that_its_molecule_matches(serve: Serve) 
     assert "⚠ azide" in shown(server.person("anna"), reply.headers["location"])
 
 
+def seen_by(browser: Browser, task: int) -> str:
+    """The version of the answer that the page shows to its reviewer."""
+    found = re.findall(r'name="seen" value="(\d+)"', browser.client.get(f"/tasks/{task}").text)
+    return str(found[0]) if found else ""
+
+
+def last_answer(server: Server, task: int) -> int:
+    with server.ledger.read() as connection:
+        return submissions.of_job(connection, task)[-1].id
+
+
+@pytest.mark.parametrize("decision", ["accept", "back"])
+def test_a_reviewer_decides_on_what_the_page_showed_or_is_told_what_changed(serve: Serve, decision: str) -> None:
+    server = serve(lab="{ahead: 3, review: true}")
+    anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
+    anna.post(f"/tasks/{first}/enter", answered("4.31"))
+    seen = seen_by(ben, first)
+    anna.post(f"/tasks/{first}/enter", answered("5.90"))
+    for stale in (seen, ""):
+        reply = ben.post(f"/tasks/{first}/review", {"decision": decision, "why": "x", "seen": stale})
+        text = html.unescape(reply.text)
+        assert reply.status_code == 409 and 'homo lumo gap 5.90 eV" by anna' in text, reply.text
+        assert place(server.built, first)[0] == "pending" and count(server, t.submission) == 2
+    text = html.unescape(ben.post(f"/tasks/{first}/review", {"decision": decision, "why": "x", "seen": seen}).text)
+    assert 'from "homo lumo gap 4.31 eV" by anna' in text, "what the reviewer had read"
+    assert "You read: anna entered" in text and "Now: anna entered" in text and "What was measured" not in text
+    now = re.findall(r'name="seen" value="(\d+)"', text)[0]
+    assert int(now) == last_answer(server, first)
+    assert ben.post(f"/tasks/{first}/review", {"decision": decision, "why": "x", "seen": now}).status_code == 303
+    assert count(server, t.submission) == 3
+
+
 def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, review: true}")
     anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
     reply = anna.post(f"/tasks/{first}/enter", answered("4.31"))
     assert f"task {first} is saved and waits for another person's review." in shown(anna, reply.headers["location"])
     assert "Waiting for a second person" in shown(ben, "/tasks")
-    assert anna.post(f"/tasks/{first}/review", {"decision": "accept"}).status_code == 400
-    assert ben.post(f"/tasks/{first}/review", {"decision": "back", "why": "which lamp?"}).status_code == 303
+    own = anna.post(f"/tasks/{first}/review", {"decision": "accept", "seen": str(last_answer(server, first))})
+    assert own.status_code == 400
+    back = {"decision": "back", "why": "which lamp?", "seen": seen_by(ben, first)}
+    assert ben.post(f"/tasks/{first}/review", back).status_code == 303
     assert "sent it back: which lamp?" in shown(anna, f"/tasks/{first}")
     anna.post(f"/tasks/{first}/enter", answered("4.31", comment="lamp B"))
-    assert ben.post(f"/tasks/{first}/review", {"decision": "accept"}).status_code == 303
+    accept = {"decision": "accept", "seen": seen_by(ben, first)}
+    assert ben.post(f"/tasks/{first}/review", accept).status_code == 303
     assert place(server.built, first) == ("settled", "pass", True)
     with server.ledger.begin() as connection:
         from sciagent.store.people import persons
