@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, decides, settle
-from sciagent.campaign.lab.claiming import claim_here, claim_of, found, locked
+from sciagent.campaign.lab.claiming import claim_finished, claim_here, claim_of, found, locked
 from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.sampling import fitting
 from sciagent.domain.cost import Cost
@@ -66,11 +66,14 @@ class Recorded:
     """Whether the same answer had been recorded before."""
     in_review: bool = False
     """Whether a second person has to accept it before it becomes evidence."""
+    overdrawn: str = ""
+    """Message on the limit of the budget that the measurement exceeds; empty if it exceeds none."""
 
 
 def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
-    """Records an answer; a task that nobody has is claimed first. For a task that is done, the answer is a correction,
-    which needs a reason. Where the rung asks for a review, a second person decides whether it becomes evidence.
+    """Records an answer; a task that nobody has is claimed first, also if the budget does not hold it. For a task that
+    is done, the answer is a correction, which needs a reason. Where the rung asks for a review, a second person decides
+    whether it becomes evidence.
 
     Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
     AnsweredMeanwhileError if somebody answered after `entry.seen`; EvidenceConflictError if another answer was sent
@@ -88,8 +91,9 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
     if task.state is JobState.DONE and not entry.why:
         raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
+    overdrawn = ""
     if task.state is JobState.QUEUED:
-        claim_here(connection, built, task, rung, entry.who)
+        overdrawn = claim_finished(connection, built, task, rung, entry.who)
         task = tasks.find(connection, task_id) or task
     if task.state not in (JobState.RUNNING, JobState.DONE):
         raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
@@ -101,8 +105,10 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         why=entry.why if task.state is JobState.DONE else None,
     )  # fmt: skip
     if rung.spec.lab is not None and rung.spec.lab.review:
-        return _await_review(connection, task, rung, new)
-    return record(connection, built, task, rung, finding, new)
+        recorded = _await_review(connection, task, rung, new)
+    else:
+        recorded = record(connection, built, task, rung, finding, new)
+    return replace(recorded, overdrawn=overdrawn)
 
 
 def record(

@@ -1,7 +1,8 @@
 """Claims of tasks. A claim has no end: its person gives it back, or another one takes it over.
 
 The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
-day gets it back, dated to the claim, so that no week has more slots than its limit.
+day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
+when its task is claimed is booked beyond the limit.
 """
 
 from __future__ import annotations
@@ -77,17 +78,51 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     _check_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
     spend.release_many(connection, [task.id])
+    if (shortfall := _shortfall(BudgetTracker(built, connection), task, cost)) is not None:
+        raise UsageError(shortfall)
+    return _booked(connection, built, task, rung, who, cost)
+
+
+def claim_finished(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> str:
+    """Claims a task whose measurement is finished, in the transaction of `locked`. What was measured is recorded also
+    where the budget does not hold it: it overdraws the budget, and the next claim waits until that is made up for.
+
+    Returns a message on the limit that it overdraws; empty if it overdraws none. Raises UsageError if the task is not
+    free or not approved."""
+    _check_free(connection, task, rung, who)
+    cost = _cost(connection, rung, task)
+    spend.release_many(connection, [task.id])
     budget = BudgetTracker(built, connection)
+    shortfall = _shortfall(budget, task, cost)
+    if shortfall is None:
+        _booked(connection, built, task, rung, who, cost)
+        return ""
+    _booked(connection, built, task, rung, who, cost, overdrawn=shortfall)
+    budget.spend(cost)
     if (wait := budget.resumes([cost])) is not None:
-        raise UsageError(f"no slot is left this week: {wait}")
+        return f"the slots of the week were used; this measurement counts on top, and the next claim waits: {wait}"
+    return f"the budget was used; this measurement counts on top: {shortfall}"
+
+
+def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
+    """Returns a message on the limit that the cost of a task exceeds; None if the budget holds it."""
+    if (wait := budget.resumes([cost])) is not None:
+        return f"no slot is left this week: {wait}"
     if (shortfall := budget.shortfall(cost, 0.0)) is not None:
-        raise UsageError(f"the budget does not hold task {task.id}: {shortfall}")
+        return f"the budget does not hold task {task.id}: {shortfall}"
+    return None
+
+
+def _booked(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str, cost: Cost, **about: object
+) -> Claim:
+    """Gives a free task to a person, and books its cost. about: more words for the audit trail."""
     made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
     if made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
     tasks.changed(connection, task.id)
-    note(connection, task, who, "claimed", fence=made.fence)
+    note(connection, task, who, "claimed", fence=made.fence, **about)
     free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
     if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
         campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes

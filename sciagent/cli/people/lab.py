@@ -276,9 +276,13 @@ def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> No
     from sciagent.domain.answers.lab import LabEntered
 
     state: TaskState = "in_review" if done.in_review else "answered"
-    answer = LabEntered(task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision)
+    answer = LabEntered(
+        task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
+    )
     what = f"correction {done.revision}" if done.revision else "answer"
     line = f"the {what} of task {done.task} was recorded" + (" before; nothing is new" if done.was_known else "")
+    if done.overdrawn:
+        line += f"; {done.overdrawn}"
     if done.in_review:
         put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {done.task}")])
     else:

@@ -126,3 +126,5 @@ class LabEntered(AnswerModel):
     """Key of the evidence that was made of it; empty while it waits for its review."""
     revision: int
     """0, or the number of the correction."""
+    overdrawn: str = Field(default="", exclude_if=lambda value: not value)
+    """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""

@@ -8,6 +8,9 @@ turn, starts only while some budget is left. So for every resource, and for a ra
 
 A job reserves the resources that it declares, and core-seconds; its spending of other resources is not limited. An
 amount counts from the time of its booking. `tests/domain/jobs/test_budget.py` checks this on random campaigns.
+
+A measurement that a person has finished without a claim is booked in any case, since its value would be lost. What it
+overdraws delays the next claim.
 """
 
 from __future__ import annotations

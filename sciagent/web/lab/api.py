@@ -68,5 +68,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     built = open_for_people(site.ledger, task_of(request).campaign)
     done = answering.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
-    answer = LabEntered(task=task, state=state, evidence_key=done.evidence_key, revision=done.revision)
+    answer = LabEntered(
+        task=task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
+    )
     return plain(answer)

@@ -43,10 +43,13 @@ def task_list(
     sheet: int = 0,
     approved: int | None = None,
     left: int = 0,
+    beyond: bool = False,
 ) -> Response:
-    """Shows the list. saved: a task that was answered just now; review: whether it waits for another person.
-    sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were."""
-    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left)
+    """Shows the list. saved: a task that was answered just now; review: whether it waits for another person; beyond:
+    whether the budget was used before. sheet: number of answers that a sheet brought. approved, left: numbers of tasks
+    that were."""
+    done = {"saved": saved, "review": review, "sheet": sheet, "approved": approved, "left": left, "beyond": beyond}
+    return _list(request, skip, **done)
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
@@ -54,7 +57,7 @@ def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None 
     most valuable first. done: numbers that say what was done just now."""
     site = site_of(request)
     lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
-    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0} | done
+    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
 
@@ -91,9 +94,11 @@ def _open_vial(request: Request, code: str) -> Response:
 
 
 @pages.get("/tasks/{task}", READ)
-def task_page(request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False) -> Response:
-    """Shows one task with its form. saved, review: as in the list."""
-    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review)
+def task_page(
+    request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False, beyond: bool = False
+) -> Response:
+    """Shows one task with its form. saved, review, beyond: as in the list."""
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, beyond=beyond)
 
 
 def _page(
@@ -103,6 +108,7 @@ def _page(
     fault: str | None = None,
     saved: int = 0,
     review: bool = False,
+    beyond: bool = False,
     conflict: bool = False,
     changed: str = "",
     seen: int = 0,
@@ -119,7 +125,7 @@ def _page(
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
-        review=review, conflict=conflict, others=others, changed=changed, **words,
+        review=review, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
         read=next((each for each in page.answers if each.id == seen), None),
     )  # fmt: skip
 
@@ -143,8 +149,9 @@ def enter(request: Request, task: int) -> Response:
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
         return _page(request, form, status, fault, conflict=conflict)
-    after = to(_next(request, task), saved=task, review=1 if done.in_review else None)
-    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision}
+    beyond = 1 if done.overdrawn else None
+    after = to(_next(request, task), saved=task, review=1 if done.in_review else None, beyond=beyond)
+    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
     return JSONResponse(recorded | {"next": after.headers["location"]}) if wants_json(request) else after
 
 

@@ -51,6 +51,8 @@ class SheetRow:
     fault_in: str = ""
     """The column that is at fault; empty for the whole row."""
     done: str = ""
+    is_beyond: bool = False
+    """Whether the measurement overdraws the budget."""
 
 
 @dataclass
@@ -108,7 +110,8 @@ def sheet(request: Request) -> Response:
     if not read.fault:
         write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
     if read.written:
-        return to("/tasks", sheet=len(read.rows))
+        beyond = 1 if any(row.is_beyond for row in read.rows) else None
+        return to("/tasks", sheet=len(read.rows), beyond=beyond)
     return _page(request, read, 200 if read.is_right else 400)
 
 
@@ -175,6 +178,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
                 except SciagentError as error:
                     row.fault = str(error)
                     continue
+                row.is_beyond = bool(done.overdrawn)
                 row.done = "known" if done.was_known else "for review" if done.in_review else "evidence"
             if is_trial or not sheet.is_right:
                 raise TrialRunError

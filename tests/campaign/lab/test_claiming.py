@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,15 +10,17 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab import answering, claiming
+from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.lab import LabAnswer
 from sciagent.domain.jobs.states import CampaignState, JobState
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.job_queue import leases, offers
+from sciagent.store.job_queue import leases, offers, spend
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
 from sciagent.store.views import campaign_counts
 from tests.campaign.lab.conftest import Make, drive
 
@@ -98,6 +101,41 @@ def test_a_week_has_no_more_slots_than_its_limit(make: Make) -> None:
         claiming.claim(built, third.id, "ben")
     claiming.release(built, second.id, "anna", "wrong vial")
     claiming.claim(built, third.id, "ben")
+
+
+def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_waits(make: Make) -> None:
+    built = make(lab="{ahead: 3}", budget="{lab_slots: {amount: 1, per: week}}")
+    first, second, third = listed(built)
+    claiming.claim(built, first.id, "anna")
+    done = answering.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    assert "counts on top, and the next claim waits: lab_slots: 2 of 1 in seven days; more on" in done.overdrawn
+    assert slots(built) == (2, 0) and len(done.evidence_key) == 64
+    with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 1 in seven days; more on"):
+        claiming.claim(built, third.id, "ben")
+    with built.ledger.read() as connection:
+        [claimed] = [
+            each for each in audit.entries(connection) if each.object_id == second.id and each.what == "claimed"
+        ]
+    assert "no slot is left this week: lab_slots: 1 of 1" in str(claimed.payload["overdrawn"])
+    again = answering.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    assert again.was_known and slots(built) == (2, 0), "sent twice, it is booked once"
+    claiming.release(built, first.id, "anna", "the vial broke")
+    assert slots(built) == (1, 0)
+    with pytest.raises(UsageError, match="lab_slots: 1 of 1"):
+        claiming.claim(built, third.id, "ben")
+    late = answering.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
+    assert late.overdrawn, "all that is measured is recorded"
+
+
+def test_a_finished_measurement_is_booked_beyond_a_stock(make: Make) -> None:
+    built = make(budget="{lab_slots: 3}", lab="{ahead: 3}")
+    first, *_ = listed(built)
+    with built.ledger.begin() as connection:  # as an amendment leaves it
+        spend.book_many(connection, [spend.Bill(built.row.id, built.asked[0].id, None, Cost(lab_slots=3))])
+    with pytest.raises(UsageError, match="the budget does not hold task"):
+        claiming.claim(built, first.id, "anna")
+    done = answering.enter(built, first.id, NOT_OBTAINED)
+    assert done.overdrawn.startswith("the budget was used; this measurement counts on top") and slots(built)[0] == 4
 
 
 def test_a_stock_that_is_used_holds_no_further_claim(make: Make) -> None:

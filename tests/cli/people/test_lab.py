@@ -134,3 +134,11 @@ def test_an_answer_is_read_before_it_is_accepted(tmp_path: Path, monkeypatch: py
     assert "homo_lumo_gap 5.9 eV" in text and f"sciagent lab review {number} --accept {shown['answer'] + 1}" in text
     accepted = data("lab", "review", number, "--accept", str(shown["answer"] + 1), "--who", "ben")
     assert accepted["state"] == "answered"
+
+
+def test_a_measurement_beyond_the_slots_of_the_week_is_recorded_and_says_so(waiting: None) -> None:
+    call("amend", "gaps", "--budget", "lab_slots=1/week", "--reason", "holidays")
+    first, second = (str(task["task"]) for task in data("lab", "list"))
+    assert "overdrawn" not in data("lab", "enter", first, "--not-obtained", "insoluble")
+    text = told("lab", "enter", second, "--not-obtained", "insoluble")
+    assert "the next claim waits: lab_slots: 2 of 1 in seven days" in " ".join(text.split())

@@ -58,3 +58,12 @@ def test_a_result_that_does_not_fit_is_refused_with_its_fault(
         ).status_code
         == 400
     )
+
+
+def test_a_result_beyond_the_slots_of_the_week_is_recorded_and_says_so(serve: Serve) -> None:
+    server = serve(budget="{lab_slots: {amount: 1, per: week}}")
+    client, [first, second, _] = instrument(server).client, task_ids(server.built)
+    assert "overdrawn" not in client.post(f"/api/tasks/{first}/results", json=RESULT).json()
+    reply = client.post(f"/api/tasks/{second}/results", json=RESULT | {"key": "balance-0002"})
+    assert reply.status_code == 200, reply.text
+    assert "lab_slots: 2 of 1 in seven days" in reply.json()["overdrawn"]

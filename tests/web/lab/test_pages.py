@@ -263,9 +263,29 @@ def test_the_list_and_the_form_say_when_the_slots_of_the_week_are_used(serve: Se
     assert days == [day] * (len(task_ids(server.built)) - 1), "hers is claimed"
     assert date.fromisoformat(day) - now.date() in (timedelta(days=7), timedelta(days=8)), "a minute may pass midnight"
     form = shown(anna, f"/tasks/{second}")
-    assert f"nobody can claim or answer this task before {day}" in form and "Claim it" not in form
+    assert f"nobody can claim this task before {day}" in form and "Claim it" not in form
+    assert "What is measured already is recorded all the same" in form
     assert "The slots of the week" not in shown(anna, f"/tasks/{first}")
     assert re.search("1 of 1, more on 20", shown(server.person("carla", Role.CHEMIST), "/campaigns/gaps"))
+
+
+def test_a_finished_measurement_is_recorded_although_the_slots_are_used(serve: Serve) -> None:
+    server = serve(budget="{lab_slots: {amount: 1, per: week}}")
+    anna, ben, [first, second, third] = server.person("anna"), server.person("ben"), task_ids(server.built)
+    anna.post(f"/tasks/{first}/claim")
+    reply = ben.post(f"/tasks/{second}/enter", answered("4.31"))
+    assert reply.status_code == 303, reply.text
+    assert place(server.built, second) == ("settled", "pass", True)
+    text = shown(ben, reply.headers["location"])
+    assert "is saved" in text and "counts on top of it, and the next claim waits" in text
+    refused = ben.post(f"/tasks/{third}/claim")
+    assert refused.status_code == 400 and "lab_slots: 2 of 1 in seven days" in refused.text
+    sheet = f"task,value.{GAP}\n{third},4.2 eV\n"
+    trial = ben.post("/sheet", {"text": sheet})
+    assert trial.status_code == 200 and "evidence, beyond the budget" in trial.text
+    reply = ben.post("/sheet", {"text": sheet, "write": "yes"})
+    assert "counts on top of it" in shown(ben, reply.headers["location"])
+    assert re.search("3 of 1, more on 20", shown(server.person("carla", Role.CHEMIST), "/campaigns/gaps"))
 
 
 def test_a_label_names_the_safety_rules_that_its_molecule_matches(serve: Serve) -> None:
