@@ -12,6 +12,7 @@ from sciagent.domain.jobs.sample_codes import new_code
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.database.column_types import String
 
 SOURCES = ("made", "bought", "given")
 STATES = ("ok", "empty", "bad")
@@ -64,7 +65,9 @@ def check_lengths(new: NewSample) -> None:
     """Raises UsageError for a text that is longer than its column, which SQLite would keep and PostgreSQL would not."""
     for column, words in TEXTS.items():
         text = getattr(new, column) or ""
-        longest = t.sample.c[column].type.length
+        kind = t.sample.c[column].type
+        assert isinstance(kind, String)
+        longest = kind.length
         if len(text) > longest:
             raise UsageError(f"the {words} has {len(text):,} characters; {longest} are the most")
 

@@ -48,8 +48,7 @@ def task_list(
     """Shows the list. saved: a task that was answered just now; review: whether it waits for another person; beyond:
     whether the budget was used before. sheet: number of answers that a sheet brought. approved, left: numbers of tasks
     that were."""
-    done = {"saved": saved, "review": review, "sheet": sheet, "approved": approved, "left": left, "beyond": beyond}
-    return _list(request, skip, **done)
+    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left, beyond=beyond)
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
@@ -148,6 +147,8 @@ def enter(request: Request, task: int) -> Response:
         fault = in_words(fault)
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
+        if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
+            form = TypedForm({name: text for name, text in form.fields.items() if name != "key"})
         return _page(request, form, status, fault, conflict=conflict)
     beyond = 1 if done.overdrawn else None
     after = to(_next(request, task), saved=task, review=1 if done.in_review else None, beyond=beyond)

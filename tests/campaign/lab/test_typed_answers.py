@@ -216,7 +216,7 @@ def _read_or_refused(said: Mapping[str, Any]) -> None:
 
 @_any_texts
 def test_any_text_in_the_form_is_a_finite_value_or_refused(value: str, spread: str, readings: str) -> None:
-    fields = {}
+    fields = dict[str, str]()
     for asked in ASKED:
         texts = {"value": value, "spread": spread, "readings": readings, "unit": asked.units[0]}
         fields |= {f"{field}.{asked.property}": text for field, text in texts.items()}
@@ -259,8 +259,8 @@ def test_any_text_of_an_instrument_is_a_finite_value_or_refused(value: str, spre
 @_any_texts
 def test_any_text_at_the_command_line_is_a_finite_value_or_refused(value: str, spread: str, readings: str) -> None:
     try:
-        values = _pairs("--value", [f"logp={value}", f"homo_lumo_gap={readings}"])
-        spreads = _pairs("--uncertainty", [f"logp={spread}"])
+        values = _pairs("--value", [f"logp={value}"] + [f"homo_lumo_gap={readings}"] * bool(readings))
+        spreads = _pairs("--uncertainty", [f"logp={spread}"] * bool(spread))
     except UsageError as error:
         assert str(error)
         return
