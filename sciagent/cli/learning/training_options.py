@@ -213,6 +213,18 @@ class CriticOptions:
     value_learning_rate: Annotated[float, typer.Option("--value-learning-rate", min=0, help="Of the value head.")] = (
         1e-3
     )
+    warmup: Annotated[
+        int, typer.Option("--critic-warmup", min=0, help="Updates of the value head before the policy's first update.")
+    ] = 20
+    clip: Annotated[
+        float | None,
+        typer.Option(
+            "--value-clip",
+            min=0,
+            metavar="SD",
+            help="Largest useful change of a value in a step, in standard deviations of its targets; default: none.",
+        ),
+    ] = None
 
     def critic(self) -> CriticSettings:
         """Returns the settings of the value head."""

@@ -62,6 +62,8 @@ class MicroBatch:
     """(n,)"""
     weight: Any
     """(n,) factor in the mean over the step."""
+    regularised: Any
+    """(n,) 1 where the entropy bonus and the divergences count, and 0 elsewhere."""
     allowed: Any | None
     """(n, words) bits: the tokens that a grammar allowed; None if no token had a grammar."""
     values: ValueBatch
@@ -115,6 +117,7 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
         imitated=torch.from_numpy(imitated).to(device),
         temperature=numbers(_temperatures(row)[at] for row, at in each_row),
         weight=numbers(np.full(len(at), row.weight) for row, at in each_row),
+        regularised=numbers(np.full(len(at), row.regularised) for row, at in each_row),
         allowed=_allowed(rows, places, allowed, device),
         values=value_batch(rows, device),
     )

@@ -36,6 +36,8 @@ class EpisodeTurns(NamedTuple):
     """(turns of the episode,) None for an undecided reward."""
     turns: tuple[RowTurn, ...]
     """The turns that the row has."""
+    group: str | None = None
+    """Name of the group of siblings that the episode belongs to; None without siblings."""
 
 
 class TurnValue(NamedTuple):
@@ -73,6 +75,9 @@ class TrainingRow:
     """For a value head; None where advantages are known."""
     values: tuple[TurnValue, ...] = ()
     """For a value head, during a step."""
+    regularised: bool = True
+    """Whether the entropy bonus and the divergences from the reference and from teachers count for the row's tokens.
+    They do not for a row that trains a difference of advantages, since they counted when its tokens were trained."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)

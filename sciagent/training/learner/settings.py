@@ -41,8 +41,11 @@ class CriticSettings:
     """Learning rate of the value head; the policy has its own."""
     loss: float = 0.1
     """Factor of the value loss, whose gradient reaches the policy's weights too."""
-    clip: float = 0.2
-    """Largest change of a value within a step that still lowers the loss, in units of the reward."""
+    warmup: int = 20
+    """Updates of the value head alone, on the first rows, before the first update of the policy."""
+    clip: float | None = None
+    """Largest change of a value within a step that still lowers the loss, in running standard deviations of the
+    targets; None: no limit."""
     discount: float = 1.0
     """Factor of the reward of the next turn (gamma)."""
     decay: float = 0.95

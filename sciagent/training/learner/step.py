@@ -17,9 +17,15 @@ from sciagent.errors import SciagentError
 from sciagent.training.learner import loss as losses
 from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import StepSettings
-from sciagent.training.learner.values.advantages import explained_variance, targets, valued_rows
-from sciagent.training.learner.values.critic import value_loss, values_of
+from sciagent.training.learner.settings import CriticSettings, StepSettings
+from sciagent.training.learner.values.advantages import (
+    explained_variance,
+    returns_to_go,
+    sibling_means,
+    targets,
+    valued_rows,
+)
+from sciagent.training.learner.values.critic import states_of, value_loss, values_of
 from sciagent.training.learner.values.head import PolicyWithValues
 
 Batches = Sequence[tuple[MicroBatch, bool]]
@@ -58,7 +64,8 @@ class StepMetrics(NamedTuple):
     value_loss: float | None = None
     """Mean over the turns of the step, of the value head; None without one."""
     explained_variance: float | None = None
-    """Share of the variance of the value head's targets that it explained before the step."""
+    """Share of the variance of the value head's targets that it explained before the update of the policy: in the
+    first step, after it was fitted to the same rows."""
 
 
 class Learner:
@@ -111,9 +118,7 @@ class Learner:
         train, and DivergedError, with the weights as they were, if the gradient is not finite."""
         begun, critic, explained = time.monotonic(), self.settings.critic, None
         if critic is not None:
-            with self.accelerator.autocast():
-                values = values_of(self.model, [part for part, _ in self._mine(rows)], self.device)
-            rows = valued_rows(rows, values, critic)
+            rows = self._valued(rows, critic)
             explained = explained_variance(rows)
         batches = self._batches(rows)
         for _ in range(1 if critic is None else critic.passes):
@@ -126,6 +131,31 @@ class Learner:
         seconds = time.monotonic() - begun
         return metrics._replace(grad_norm=float(norm), seconds=seconds, explained_variance=explained)
 
+    def _valued(self, rows: Sequence[TrainingRow], critic: CriticSettings) -> list[TrainingRow]:
+        """Returns the rows with advantages and with the targets of the value head.
+
+        The first rows whose episodes earned differently are compared with their siblings. They also fit the value
+        head, with which later rows are compared.
+        """
+        parts = [part for part, _ in self._mine(rows)]
+        valued = self.accelerator.unwrap_model(self.model)
+        if valued.unit:
+            with self.accelerator.autocast():
+                values = values_of(self.model, parts, self.device)
+            found = valued_rows(rows, values, critic)
+            valued.follow([value.target for value in targets(found)])
+            return found
+        to_go = returns_to_go(rows, critic)
+        with self.accelerator.autocast():
+            states = states_of(self.model, parts, self.device)
+        decided = {at: value for at, value in to_go.items() if value is not None}
+        if decided:
+            first_states = torch.stack([states[at] for at in decided]).to(self.device)
+            valued.fit(first_states, list(decided.values()), critic.warmup, critic.learning_rate)
+        with self.accelerator.autocast():
+            values = values_of(self.model, parts, self.device)
+        return valued_rows(rows, values, critic, sibling_means(rows, to_go, values))
+
     def gradient(self, rows: Sequence[TrainingRow], batches: Batches | None = None) -> StepMetrics:
         """Adds the gradient of the rows' loss to those of the parameters; returns the metrics without its norm.
 
@@ -135,12 +165,14 @@ class Learner:
         mine = self._batches(rows) if batches is None else batches
         total = sum(row.weight * row.trained for row in rows)
         turns, critic = max(sum(1 for _ in targets(rows)), 1), self.settings.critic
+        # in this unit, the gradients of policy and values grow alike with the rewards
+        value_factor = 0.0 if critic is None else critic.loss / (turns * (self._value_unit or 1.0))
         sums = torch.zeros(6, dtype=torch.float64)
         for place, (batch, counts) in enumerate(mine):
             waits = place < len(mine) - 1
             with self.accelerator.no_sync(self.model) if waits else nullcontext():
                 summed, errors, told = self._loss(batch)
-                loss = summed / total + (0.0 if critic is None else critic.loss * errors / turns)
+                loss = summed / total + value_factor * errors
                 # processes average their gradients; a micro-batch that only fills up counts nothing
                 self.accelerator.backward(loss * self.accelerator.num_processes * counts)
                 sums += told * counts
@@ -189,17 +221,20 @@ class Learner:
         dropped = terms.dropped & ~batch.imitated
         entropy = losses.entropy(table if settings.entropy else table.detach())
         kl = torch.zeros_like(loss)
+        regulariser = torch.zeros_like(loss)
         if self.reference is not None:
             there = self._frozen(self.reference, batch.own, batch)
             kl = losses.kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
             # with the ratio, the gradient is that of the divergence of the policy, whatever drew the tokens
             kl = torch.where(batch.imitated, kl, (terms.ratio * kl).masked_fill(terms.dropped, 0.0))
-            loss = loss + settings.kl * kl
+            regulariser = regulariser + settings.kl * kl
         if self.teachers and settings.distillation:
             tables = [self._frozen(teacher.model, batch.teacher, batch) for teacher in self.teachers]
             gaps = losses.reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
-            loss = loss + settings.distillation * gaps
-        loss = loss - settings.entropy * entropy if settings.entropy else loss
+            regulariser = regulariser + settings.distillation * gaps
+        if settings.entropy:
+            regulariser = regulariser - settings.entropy * entropy
+        loss = loss + batch.regularised * regulariser
         summed = (batch.weight * loss).sum()
         n = batch.weight.new_tensor(len(loss))
         told = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), n, errors])
@@ -212,7 +247,14 @@ class Learner:
                 return batch.own.logits(self.model), batch.weight.new_zeros(())
             at = {"value_row": batch.values.row, "value_place": batch.values.place}
             logits, found = batch.own.output(self.model, **at)
-        return logits, value_loss(found.values, batch.values, self.settings.critic.clip).sum()
+        clip = self.settings.critic.clip
+        widest = None if clip is None else clip * self._value_unit
+        return logits, value_loss(found.values, batch.values, widest).sum()
+
+    @property
+    def _value_unit(self) -> float:
+        """The running standard deviation of the value head's targets; 0 before it is fitted."""
+        return float(self.accelerator.unwrap_model(self.model).unit)
 
     def _frozen(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
         """Returns (n, v) log-probabilities by a model that is not trained."""

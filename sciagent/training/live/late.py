@@ -2,7 +2,8 @@
 
 A difference of advantages is trained at the recorded behaviour, and counts as it would have counted in the step of the
 group. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
-gradient of the first training and that of the difference add up to that of the final reward.
+gradient of the first training and that of the difference add up to that of the final reward. The entropy bonus and the
+divergence from the reference counted in the first training, and do not count again.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
 
     before: as they were trained; tokens without an advantage had 0. total: number of tokens that the step has trained.
     The rows are for one gradient of their own, the mean over their tokens; they are scaled so that a difference counts
-    as much as the advantage has counted in the mean over the step.
+    as much as the advantage has counted in the mean over the step. They train the policy gradient alone.
     """
     known = {row.ids: row for row in before}
     own = sum(row.trained for row in now)
@@ -146,5 +147,5 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
         old = known[row.ids].advantages if row.ids in known else (0.0,) * len(row.ids)
         gaps = tuple(share * (new - was) for new, was in zip(row.advantages, old, strict=True))
         changed |= any(abs(gap) > SAME for gap in gaps)
-        found.append(replace(row, advantages=gaps))
+        found.append(replace(row, advantages=gaps, regularised=False))
     return found if changed else []

@@ -128,6 +128,14 @@ class CriticSpec(BaseModel):
     decay: Portion = Field(default=0.95, description="Lambda of GAE: 0 trusts the value head, 1 the rewards.")
     discount: Portion = Field(default=1.0, description="Gamma: factor of the next turn's reward.")
     learning_rate: Positive = Field(default=1e-3, description="Of the value head.")
+    warmup: Annotated[int, Field(strict=True, ge=0, le=10**6)] = Field(
+        default=20, description="Updates of the value head before the first update of the policy."
+    )
+    clip: Positive | None = Field(
+        default=None,
+        description="Largest change of a value in a step that still lowers its loss, in standard deviations of the "
+        "targets; left out: no limit.",
+    )
 
 
 class LiveStage(_Training):

@@ -23,7 +23,7 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.learning import uses
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import StepSettings
+from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.late import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.running import train_live
@@ -59,20 +59,25 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def learner_of(folder: Path) -> Learner:
+def learner_of(folder: Path, loss: LossSettings) -> Learner:
+    """Returns a learner whose reference has other weights than its policy."""
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
-    return Learner(AutoModelForCausalLM.from_pretrained(folder), StepSettings())
+    model, reference = (AutoModelForCausalLM.from_pretrained(folder) for _ in range(2))
+    torch.nn.init.normal_(reference.lm_head.weight, std=0.05, generator=torch.Generator().manual_seed(1))
+    return Learner(model, StepSettings(loss=loss), reference=reference.requires_grad_(False))
 
 
 def scored(rows: list[TrainingRow], factor: float) -> list[TrainingRow]:
     return [replace(row, advantages=tuple(factor * each for each in row.advantages)) for row in rows]
 
 
-def test_a_gradient_of_the_difference_adds_up_to_that_of_the_final_reward(tiny: Path) -> None:
-    """At lag 0, at the same weights: the policy gradient is linear in the advantages where no ratio is clipped."""
-    learner = learner_of(tiny)
+@pytest.mark.parametrize("loss", [LossSettings(), LossSettings(entropy=0.01, kl=0.01)], ids=["plain", "regularised"])
+def test_a_gradient_of_the_difference_adds_up_to_that_of_the_final_reward(tiny: Path, loss: LossSettings) -> None:
+    """At lag 0, at the same weights: the policy gradient is linear in the advantages where no ratio is clipped. The
+    entropy bonus and the divergence from the reference count once, with the first training."""
+    learner = learner_of(tiny, loss)
     rows = sampled_rows(learner.model, 6)
     changed, others = rows[:2], rows[2:]
     final = scored(changed, 0.3)

@@ -50,12 +50,12 @@ def test_stages_with_teachers_are_runs_of_distillation() -> None:
 def test_a_live_stage_is_a_run_on_the_ladder(kind: str) -> None:
     given = {"kind": kind, "from": "seeds", "steps": 5, "kl": 0.1, "guards": {"unsettled": None}}
     given |= {"lag": 2, "patience": 60.0, "entropy": 0.01}
-    given |= {"critic": {"passes": 2, "learning_rate": 0.01}} if kind == "ppo" else {}
+    given |= {"critic": {"passes": 2, "learning_rate": 0.01, "warmup": 50, "clip": 0.5}} if kind == "ppo" else {}
     stage = LiveStage.model_validate(given)
     wish = live_wish(stage, [TaskShare(HERE)], HERE / "rewards", RUN)
     assert (wish.training, wish.begins, wish.steps, wish.settings.loss.kl) == (kind, "seeds", 5, 0.1)
     assert (wish.lag, wish.patience, wish.settings.loss.entropy) == (2, 60.0, 0.01)
-    critic = CriticSettings(passes=2, learning_rate=0.01) if kind == "ppo" else None
+    critic = CriticSettings(passes=2, learning_rate=0.01, warmup=50, clip=0.5) if kind == "ppo" else None
     assert wish.guards == {"unsettled": None} and wish.settings.critic == critic
     wish.check()
 

@@ -62,6 +62,11 @@ def spans_of(text: str) -> tuple[AnswerSpan, ...]:
     )
 
 
+def group_of(cells: Cells) -> tuple[Any, ...]:
+    """Returns what the rows of a group of siblings have in common; of an episode without siblings, its own."""
+    return cells["campaign"], cells["group"], None if cells["group"] is not None else cells["episode"]
+
+
 def where(used: Sequence[bool], values: Sequence[float | None]) -> tuple[float, ...]:
     """Returns the values where they are used, and 0 elsewhere. Raises TypeError for a used value that is missing."""
     return tuple(float(value) if taken else 0.0 for taken, value in zip(used, values, strict=True))  # type: ignore[arg-type]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, spans_of, where
+from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, group_of, spans_of, where
 from sciagent.training.learner.rows import TrainingRow
 
 SAME = 1e-6  # advantages below this are those of a group whose siblings all earned the same
@@ -28,7 +27,7 @@ def sampled_row(cells: Cells) -> TrainingRow:
 
 def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     """Yields groups of siblings, of which at least one row has something to learn."""
-    for _, members in groupby(rows, key=lambda row: _group(row[1])):
+    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
         group = [(number, _largest(cells), len(cells["ids"])) for number, cells in members]
         if all(largest <= SAME for _, largest, _ in group if largest is not None):
             kinds = {largest is None for _, largest, _ in group}
@@ -43,10 +42,6 @@ def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterat
                 kept.append(number)
         if kept:
             yield Unit(tuple(kept))
-
-
-def _group(cells: Cells) -> tuple[Any, ...]:
-    return cells["campaign"], cells["group"], None if cells["group"] is not None else cells["episode"]
 
 
 def _largest(cells: Cells) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, spans_of, where
+from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, group_of, spans_of, where
 from sciagent.training.learner.rows import EpisodeTurns, RowTurn, TrainingRow
 
 
@@ -15,6 +15,12 @@ def valued_row(cells: Cells) -> TrainingRow:
     """Returns a row of `dataset build rows`: trained where `trainable` is true; its advantages are not known yet."""
     used: Sequence[bool] = cells["trainable"]
     turns = tuple(RowTurn(span["turn"], span["begin"], span["end"]) for span in json.loads(cells["spans"]))
+    episode = EpisodeTurns(
+        f"{cells['campaign']} {cells['episode']}",
+        tuple(cells["turn_rewards"] or ()),
+        turns,
+        group=None if cells["group"] is None else f"{cells['campaign']} {cells['group']}",
+    )
     return TrainingRow(
         tuple(cells["ids"]),
         tuple(used),
@@ -22,13 +28,13 @@ def valued_row(cells: Cells) -> TrainingRow:
         behaviour=where(used, cells["behaviour"]),
         spans=spans_of(cells["spans"]),
         reward=cells["outcome"],
-        episode=EpisodeTurns(f"{cells['campaign']} {cells['episode']}", tuple(cells["turn_rewards"] or ()), turns),
+        episode=episode,
     )
 
 
 def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
-    """Yields episodes of which at least one turn has something to learn."""
-    for _, members in groupby(rows, key=lambda row: (row[1]["campaign"], row[1]["episode"])):
+    """Yields groups of siblings, and episodes without siblings, of which at least one turn has something to learn."""
+    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
         kept = []
         for number, cells in members:
             if not decided(cells):
@@ -52,4 +58,4 @@ def _row(cells: Cells, _: Conversations) -> TrainingRow:
 
 
 NEEDED = ("trainable", "turn_rewards")
-PPO = RowKind(("rows",), ("campaign", "episode", "ids", "turns", *NEEDED), _units, _row, NEEDED)
+PPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "turns", *NEEDED), _units, _row, NEEDED)

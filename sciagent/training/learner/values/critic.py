@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
 
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.values.advantages import Values
+from sciagent.training.learner.values.advantages import Turn, Values
+from sciagent.training.learner.values.head import ValuedOutput
 
 
 class ValueBatch(NamedTuple):
@@ -48,7 +49,19 @@ def values_of(model: Any, parts: Sequence[Sequence[TrainingRow]], device: Any) -
 
     model: a `PolicyWithValues`, or its wrapping. parts: the rows of this process, those of a batch together.
     """
-    mine: dict[tuple[str, int], float] = {}
+    return _by_turn(model, parts, device, lambda found: found.values.tolist())
+
+
+def states_of(model: Any, parts: Sequence[Sequence[TrainingRow]], device: Any) -> Mapping[Turn, Any]:
+    """Returns the (h,) states before each turn of the rows, as `values_of` returns their values."""
+    return _by_turn(model, parts, device, lambda found: list(found.states.cpu()))
+
+
+def _by_turn(
+    model: Any, parts: Sequence[Sequence[TrainingRow]], device: Any, read: Callable[[ValuedOutput], Sequence[Any]]
+) -> dict[Turn, Any]:
+    """Returns what `read` finds in the model's output for each turn of the rows of all processes."""
+    mine: dict[Turn, Any] = {}
     for part in parts:
         turns = [
             (number, row.episode.episode, turn)
@@ -65,19 +78,23 @@ def values_of(model: Any, parts: Sequence[Sequence[TrainingRow]], device: Any) -
         }
         with torch.no_grad():
             found = model(input_ids=ids, use_cache=False, **where)
-        for (_, episode, turn), value in zip(turns, found.values.tolist(), strict=True):
+        for (_, episode, turn), value in zip(turns, read(found), strict=True):
             mine.setdefault((episode, turn.number), value)
-    merged: dict[tuple[str, int], float] = {}
+    merged: dict[Turn, Any] = {}
     for each in gather_object([mine]):
         merged = each | merged
     return merged
 
 
-def value_loss(values: Any, batch: ValueBatch, clip: float) -> Any:
-    """Returns the (m,) losses of PPO2: half the larger square of the error with and without clipping the change.
+def value_loss(values: Any, batch: ValueBatch, clip: float | None) -> Any:
+    """Returns (m,) losses: half the square of the error. With a clip they are those of PPO2: half the larger square of
+    the error with and without clipping the change.
 
-    values: (m,) by the model as it is now. clip: largest change of a value within a step that still lowers the loss.
+    values: (m,) by the model as it is now. clip: largest change of a value within a step that still lowers the loss, in
+    the unit of the values; None: no limit.
     Source: Schulman et al. (2017), arXiv:1707.06347, as implemented in OpenAI's baselines.
     """
+    if clip is None:
+        return 0.5 * (values - batch.target) ** 2
     near = batch.before + (values - batch.before).clamp(-clip, clip)
     return 0.5 * torch.maximum((values - batch.target) ** 2, (near - batch.target) ** 2)
