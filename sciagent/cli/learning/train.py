@@ -93,8 +93,8 @@ def ppo(
 ) -> None:
     """Train a model by PPO: the advantages come from a value head, not from siblings.
 
-    The value head learns what the rest of an episode earns. Its weights are in the checkpoint of the run, not in the
-    new model.
+    The value head learns what the rest of an episode earns. The first step still compares siblings, and fits the value
+    head before the policy's first update. Its weights are in the checkpoint of the run, not in the new model.
 
     The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
 

@@ -62,7 +62,7 @@ def played(model: Any, settings: StepSettings, seed: int, shuffled: bool) -> flo
                         (*[0.0] * at, float(table[prompt, arm])),
                         spans=(AnswerSpan(at, at + 1, 1.0, "arms"),),
                         reward=own,
-                        episode=EpisodeTurns(f"{prompt} {sibling}", (own,), (RowTurn(0, at, at + 1),)),
+                        episode=EpisodeTurns(f"{prompt} {sibling}", (own,), (RowTurn(0, at, at + 1),), str(prompt)),
                     )
                 )
         told = learner.step(rows)

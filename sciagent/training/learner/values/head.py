@@ -75,10 +75,9 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
         self.centre.fill_(centre)
         self.scale.fill_(math.sqrt(variance))
         wanted = (torch.tensor(targets, device=states.device) - self.centre) / self.scale
-        # states have much in common and differ little; without the common part, few updates are enough
+        # states have much in common, and what they have in common explains nothing
         common = states.mean(dim=0)
-        size = (states - common).square().mean().sqrt().clamp(min=SMALLEST)
-        differing = (states - common) / size
+        differing = states - common
         weight = torch.zeros(states.shape[1], device=states.device, requires_grad=True)
         bias = torch.zeros((), device=states.device, requires_grad=True)
         optimiser = torch.optim.AdamW([weight, bias], lr=learning_rate, weight_decay=0.0)
@@ -87,7 +86,6 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
             (0.5 * (differing @ weight + bias - wanted) ** 2).mean().backward()
             optimiser.step()
         with torch.no_grad():
-            weight = weight / size
             _assign(self.head.weight, weight[None])
             _assign(self.head.bias, (bias - weight @ common)[None])
 
