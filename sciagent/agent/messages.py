@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, NamedTuple, Protocol
@@ -127,6 +127,8 @@ class Sampled:
     core_seconds: float = 0.0
     grammar: bool = False
     """Whether a schema restricted the answer or its calls."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """What the server said of each option of the request that it refuses and that was left out, by option."""
 
     @property
     def untrainable(self) -> str | None:

@@ -132,7 +132,7 @@ class Progress:
             parts += [found.table(), *map(Line, found.unranked())]
         elif status.state != "interrupted":
             parts.append(Line(found))
-        if status.state != "interrupted":
+        if status.state not in ("interrupted", "failed"):  # the command says these with what to do
             parts.append(Line(f"{status.state}: {status.stop_reason}"))
         if report is not None:
             parts.append(Line(f"report: {report}"))

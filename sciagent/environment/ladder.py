@@ -23,6 +23,7 @@ class SeedsThenClients:
 
     patience = 10**9
     total: int | None = None
+    fault: str | None = None
 
     def __init__(self, seeds: Source) -> None:
         self._seeds = seeds

@@ -8,7 +8,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,17 @@ from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.text import without_secrets
+from sciagent.domain.text import storable, without_secrets
 from sciagent.errors import UsageError
 
 MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
+# options without which a server can be asked as well; the first one that an error names is left out
+OPTIONAL = (
+    *("top_p", "temperature", "seed", "tool_choice", "strict"),
+    *("top_k", "min_p", "repetition_penalty", "cache_salt", "return_token_ids", "logprobs"),
+)
+TOKEN_OPTIONS = ("return_token_ids", "logprobs")  # each is of no use without the other
+SHAPING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # they change what tokens are drawn from
 _UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (supported|permitted))\b", re.IGNORECASE)
 
 
@@ -58,7 +65,7 @@ class EndpointPolicy:
         self.name, self._url = model, base_url
         self._openai, self._logprobs, self._timeout, self._grammar = openai, logprobs, timeout, grammar
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
-        self._refused: frozenset[str] = frozenset()  # request options that this server does not support
+        self._refused: dict[str, str] = {}  # what the server said, by request option that it does not support
         hooks: Any = {"response": [bound]}
         try:
             # `Asking` repeats questions itself, with pauses, so the client must not
@@ -109,13 +116,23 @@ class EndpointPolicy:
             if sampling.call:
                 request["tool_choice"] = "required"
         began = time.monotonic()
-        text = self._answer_text(request)
+        text, refused = self._answer_text(request)
+        sampling = replace(
+            sampling,
+            call=sampling.call and "tool_choice" not in refused,
+            strict=sampling.strict and "strict" not in refused,
+        )
         try:
             answer = read_answer(text, self._strike)
             took, offered = time.monotonic() - began, "tools" in request
             sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs, self._grammar)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
+        sampled = replace(sampled, refused={name: refused[name] for name in sorted(refused)})
+        shaping = [name for name in SHAPING if name in refused]
+        if sampled.tokens is not None and shaping:
+            why = f"drawn by the server's own {', '.join(shaping)}, which is not known"
+            sampled = replace(sampled, tokens=replace(sampled.tokens, behaviour=None, untrainable=why))
         return self._with_template(sampled, messages, tools if offered else ())
 
     def _with_template(
@@ -146,21 +163,22 @@ class EndpointPolicy:
             return PolicyIdentity(served, self._url)
         return PolicyIdentity(served, self._url, card.base_sha256, card.adapter_sha256)
 
-    def _answer_text(self, request: Mapping[str, Any]) -> str:
-        """Returns the body of the answer. An option that the server refuses is left out, and is left out of later
-        requests if that helped. Raises PolicyError."""
-        openai, refused = self._openai, self._refused
+    def _answer_text(self, request: Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+        """Returns the body of the answer, and what the server said of each option that it refuses. Such an option is
+        left out, and is left out of later requests if that helped. Raises PolicyError."""
+        openai, refused = self._openai, dict(self._refused)
         while True:
+            adapted = _adapted(request, refused)
             try:
-                text = self._wait_for(_adapted(request, refused))
+                text = self._wait_for(adapted)
             except TimeoutError as error:
                 raise PolicyError(f"{self.name} did not answer within {self._timeout:g} s", retry=True) from error
             except openai.APIStatusError as error:
                 status, message = error.status_code, self._strike(str(error))
-                if (option := _refused_option(status, message, refused)) is None:
+                if (option := _refused_option(status, message, _options(adapted), refused)) is None:
                     again = status in (408, 409, 429) or status >= 500
                     raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=again) from error
-                refused |= {option}
+                refused[option] = storable(message)[:300]
             except openai.APIConnectionError as error:
                 cause = self._strike(str(error.__cause__ or error))[:300]
                 raise PolicyError(f"{self.name} did not answer: {cause}", retry=True) from error
@@ -169,7 +187,7 @@ class EndpointPolicy:
                 raise PolicyError(f"{self.name} could not be asked: {message}") from error
             else:
                 self._refused |= refused
-                return text
+                return text, refused
 
     def _wait_for(self, request: Mapping[str, Any]) -> str:
         async def asked() -> str:
@@ -205,20 +223,42 @@ class EndpointPolicy:
         await self._client.close()
 
 
-def _refused_option(status: int, message: str, refused: Set[str]) -> str | None:
-    """Returns the option that the server probably refused, not among `refused`; None if no change can help."""
+def _refused_option(status: int, message: str, sent: Set[str], refused: Collection[str]) -> str | None:
+    """Returns an option that the server probably refused, and that a request can do without; None if there is none.
+
+    sent: names of the options in the request. refused: options that were refused before.
+    """
     if status not in (400, 422):
         return None
     if "max_tokens" not in refused and "max_tokens" in message and _UNSUPPORTED.search(message):
         return "max_tokens"
+    for option in OPTIONAL:
+        if option in sent and option not in refused and re.search(rf"\b{option}\b", message):
+            return "logprobs" if option in TOKEN_OPTIONS else option
     return "logprobs" if "logprobs" not in refused else None
 
 
-def _adapted(request: Mapping[str, Any], refused: Set[str]) -> Mapping[str, Any]:
+def _options(request: Mapping[str, Any]) -> set[str]:
+    """Returns the names of the options in a request."""
+    named = {*request, *request.get("extra_body", ())}
+    if any("strict" in tool.get("function", ()) for tool in request.get("tools", ())):
+        named.add("strict")
+    return named
+
+
+def _adapted(request: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
     """Returns the request without the options that the server refused."""
-    adapted = dict(request)
+    adapted = {name: value for name, value in request.items() if name not in refused or name == "max_tokens"}
     if "max_tokens" in refused:  # newer OpenAI models use another name for this option
         adapted["max_completion_tokens"] = adapted.pop("max_tokens")
-    if "logprobs" in refused:
-        del adapted["logprobs"], adapted["extra_body"]
+    extra = {name: value for name, value in adapted.pop("extra_body").items() if name not in refused}
+    if "logprobs" not in refused:
+        adapted["extra_body"] = extra
+    if "strict" in refused and "tools" in adapted:
+        adapted["tools"] = [_not_strict(tool) for tool in adapted["tools"]]
     return adapted
+
+
+def _not_strict(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = {name: value for name, value in tool["function"].items() if name != "strict"}
+    return {**tool, "function": function}

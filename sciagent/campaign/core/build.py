@@ -31,7 +31,7 @@ from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.resource_requests import CORES, in_words
+from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
@@ -81,13 +81,34 @@ class BuiltRung:
         return self.spec.holds
 
     def reserves(self, declared: Cost | None) -> Cost:
-        """Returns the cost to reserve for a job. It is empty without a declared cost; the job then starts, so that its
-        error is recorded."""
-        return Cost() if declared is None else self.cost_model.reservation(declared)
+        """Returns the cost to reserve for a job, at most what its limits allow.
+
+        It is empty without a declared cost; the job then starts, so that its error is recorded.
+        """
+        if declared is None:
+            return Cost()
+        reservation = self.cost_model.reservation(declared)
+        ceilings = self.ceilings
+        return Cost({name: min(amount, ceilings.get(name, amount)) for name, amount in reservation.items()})
 
     def lasts(self, declared: Cost | None) -> float:
-        """Returns the wall time in seconds that must be left before a job starts."""
-        return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
+        """Returns the wall time in seconds that must be left before a job starts, at most the job's own limit."""
+        if declared is None:
+            return 0.0
+        seconds = self.cost_model.wall_seconds(declared)
+        return seconds if self.spec.is_world else min(seconds, self.limits.wall_seconds)
+
+    @property
+    def ceilings(self) -> dict[str, float]:
+        """The largest amounts that one attempt of a job can take, by resource: its wall time is limited, on the cores
+        and GPUs that it holds. A resource without an entry is not limited; people have no such limits."""
+        if self.spec.is_world:
+            return {}
+        wall = self.limits.wall_seconds
+        ceilings = {"core_seconds": wall * self.holds[CORES]}
+        if GPU in self.holds:
+            ceilings["gpu_seconds"] = wall * self.holds[GPU]
+        return ceilings
 
 
 class BuiltLadder:

@@ -26,7 +26,7 @@ from sciagent.verification.sandbox.processes import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, stopped by a person
+ENDS = (0, 3, 5, 130)  # exit codes of a campaign that ended: with a hit, without one, by its model, by a person
 MAX_FAILURES = MAX_LOSSES + 1  # failures of a driver; a job that kills its driver is quarantined before that
 PAUSE_SECONDS = 5.0  # pause after a driver's first failure; it doubles with each further failure
 STOP_SECONDS = 60.0  # time that drivers have to end before they are killed

@@ -24,6 +24,7 @@ from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
 from sciagent.campaign.driving.world_jobs import WorldJobs
+from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
@@ -210,7 +211,7 @@ class Driver:
         """Takes back jobs that have not begun if no more jobs may start. Raises CampaignError if no job can run."""
         session = self.session
         fault = next((crew.fault for crew in session.crews if crew.fault), None)
-        if fault or session.stopping.is_set() or self.mailbox.paused or session.budget.exhausted():
+        if fault or session.stopping.is_set() or self.mailbox.paused or session.spent():
             for crew in session.crews:
                 crew.recall()
         if fault:
@@ -238,12 +239,12 @@ class Driver:
 
     def _advance(self) -> Ending | None:
         """Proposes candidates and starts jobs. Returns the ending once no more jobs may start, otherwise None."""
-        session, source = self.session, self.intake.source
+        session = self.session
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
         ending = session.reached()
         if ending is not None:
-            if not session.budget.exhausted():
+            if not session.spent():
                 self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
             return ending
         proposed = self.intake.propose(session)
@@ -251,9 +252,29 @@ class Driver:
             with session.built.ledger.read() as connection:
                 session.count_hits(connection)
         started = self._dispatch()
-        if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
+        if proposed or started or self.running or self._awaits_model or self._gets_going():
             return None
-        return session.nothing_left(self.intake.starved, self._shortfall)
+        return session.nothing_left(self.intake.ended, self.intake.starved, self._shortfall)
+
+    @property
+    def _awaits_model(self) -> bool:
+        """Whether a model was asked that has not answered yet."""
+        return self.intake.is_asking and self.intake.source.is_busy
+
+    def _gets_going(self) -> bool:
+        """Tries what is left to try in a campaign in which nothing runs and no job could start: rungs that wait for the
+        first one, which cannot start either, and then the proposer. Returns whether the campaign goes on.
+
+        While more candidates release more of the budget, the proposer is asked although others wait. Each such turn
+        makes proposals, of which there is a limited number, or is barren, and the proposer ends after some of these.
+        """
+        if self.intake.holding:
+            self.intake.holding = False
+            if self._dispatch():
+                return True
+        blocked = self.session.purchasing.blocked
+        insist = blocked is not None and blocked.by is BlockedBy.SLICE
+        return self.intake.propose(self.session, insist) or self._awaits_model
 
     def _end(self, ending: Ending) -> CampaignState:
         with self.session.begin() as connection:
@@ -302,7 +323,8 @@ class Driver:
             purchasing.pool.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
             put_off |= {choice.id for choice in done.refused}
-            self._shortfall = self._shortfall or done.shortfall or purchasing.blocked
+            blocked = purchasing.blocked
+            self._shortfall = self._shortfall or done.shortfall or (blocked.words if blocked else None)
             reused |= done.reused
             if not done.refused or not places.has_free or wanted > WINDOW:
                 break

@@ -142,14 +142,16 @@ def wake_again(connection: Connection, session: DriverSession, state: CampaignSt
 
 def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
     """Returns `waiting` in place of an end while people have tasks. A reached goal ends the campaign; tasks that nobody
-    has claimed are then taken off the list."""
-    built, state = session.built, ending[0]
-    if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT):
+    has claimed are then taken off the list. A model that failed is asked again after the next answer of people."""
+    built, (state, why) = session.built, ending
+    if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
         return ending
     if session.is_goal_reached:
         withdraw(connection, built)
         return ending
-    return (CampaignState.WAITING, "for people") if tasks.open_by_rung(connection, built.row.id) else ending
+    if not tasks.open_by_rung(connection, built.row.id):
+        return ending
+    return CampaignState.WAITING, f"for people; {why}" if state is CampaignState.FAILED else "for people"
 
 
 def withdraw(connection: Connection, built: Built) -> None:

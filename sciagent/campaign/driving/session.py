@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
@@ -30,6 +31,16 @@ Ending = tuple[CampaignState, str]
 """Final state of a campaign, and the reason."""
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
 """The ending of a campaign that a signal stopped, not a directive."""
+TOKENS = "llm_tokens"  # the proposer takes them, so that a campaign goes on with its candidates when they are spent
+
+
+@dataclass(frozen=True)
+class ProposalsEnd:
+    """The end of a campaign's proposals."""
+
+    why: str
+    state: CampaignState = CampaignState.FINISHED
+    """State of the campaign once nothing is left to do: finished, budget spent, or failed."""
 
 
 class DriverSession:
@@ -90,12 +101,16 @@ class DriverSession:
         done = campaign_counts.verifications(connection, self.built.row.id, self.built.terminal)
         return max(0, limit - done)
 
+    def spent(self) -> str | None:
+        """Returns a text on the limit that leaves no job any room; None if there is none."""
+        return self.budget.exhausted(besides=(TOKENS,))
+
     def reached(self) -> Ending | None:
         """Returns the ending if no more jobs may start, otherwise None."""
         built, budget, goal = self.built, self.budget, self.built.spec.goal
         if self.is_goal_reached:
             return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
-        if spent := budget.exhausted():
+        if spent := self.spent():
             return CampaignState.BUDGET_SPENT, spent
         terminal = built.rungs[built.terminal]
         if all_verified := self._all_verified(terminal):
@@ -125,15 +140,29 @@ class DriverSession:
             return None
         return CampaignState.BUDGET_SPENT, f"all {limit} verifications by {terminal.spec.rung} are used"
 
-    def nothing_left(self, starved: bool, shortfall: str | None) -> Ending:
-        """Returns the ending of a campaign in which no job runs or can start. starved: whether the proposer stopped for
-        lack of budget. shortfall: message about a job that exceeds the budget."""
+    def nothing_left(self, ended: ProposalsEnd | None, starved: bool, shortfall: str | None) -> Ending:
+        """Returns the ending of a campaign in which no job runs or can start: what stopped the jobs, and what stopped
+        the proposals.
+
+        ended: the end of the proposals; None if there could be more. starved: whether the proposer stopped for lack of
+        budget. shortfall: message about a job that exceeds the budget.
+        """
         with self.built.ledger.read() as connection:
-            if starved or shortfall or jobs.queued(connection, self.built.row.id):
-                why = "what is left of the budget holds no further job" + (f": {shortfall}" if shortfall else "")
-                return CampaignState.BUDGET_SPENT, self.budget.goes_on(self.built, connection) or why
             waiting = self._waiting(connection)
-        return self.purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, NOTHING_LEFT)
+            if ended is not None and ended.state is CampaignState.FAILED:
+                return CampaignState.FAILED, ended.why + (f"; {waiting} candidates still wait" if waiting else "")
+            if starved or shortfall or jobs.queued(connection, self.built.row.id):
+                if goes_on := self.budget.goes_on(self.built, connection):
+                    return CampaignState.BUDGET_SPENT, goes_on
+                state = CampaignState.BUDGET_SPENT
+                why = "what is left of the budget holds no further job" + (f": {shortfall}" if shortfall else "")
+            elif waiting:
+                state, why = self.purchasing.left_over(waiting)
+            else:
+                state, why = CampaignState.FINISHED, NOTHING_LEFT
+        if ended is None:
+            return state, why
+        return (ended.state if state is CampaignState.FINISHED else state), f"{why}; {ended.why}"
 
     @property
     def is_goal_reached(self) -> bool:

@@ -37,6 +37,7 @@ LEAST = 1e-4  # weight of a resource that is not scarce
 FLOOR = 1e-9  # least cost of a job, as a share of the budget: no job is free
 DECIDING = 1e-3  # least time of a decision in seconds
 TIMES = ("core_seconds", "gpu_seconds")
+WALL = "wall_seconds"  # the allowance of all workers' wall time
 
 
 @dataclass(frozen=True)
@@ -65,21 +66,29 @@ class Numeraire:
         n = len(self.allowances)
         self.weights: Array = np.full(n, 1 / max(n, 1))
 
-    def costs(self, declared: Mapping[str, Array], factors: Array) -> Array:
-        """Returns (n, k) costs in shares of the budget. declared: (n, k) amounts by resource; factors: (k,) learnt."""
+    def costs(
+        self, declared: Mapping[str, Array], factors: Array, ceilings: Mapping[str, Array] | None = None
+    ) -> Array:
+        """Returns (n, k) costs in shares of the budget. declared: (n, k) amounts by resource; factors: (k,) learnt.
+        ceilings: (k,) largest amounts by resource that a job of each rung may take; None: no limits."""
+        most = ceilings or {}
         total: Array = np.zeros_like(declared["core_seconds"], dtype=float)
         if not self.allowances:
-            total += declared["core_seconds"] * factors
+            total += np.minimum(declared["core_seconds"] * factors, most.get("core_seconds", math.inf))
         for weight, allowance in zip(self.weights, self.allowances, strict=True):
-            if allowance.resource is not None and allowance.resource in declared:
-                total += declared[allowance.resource] * (allowance.factors(factors) * weight / allowance.limit)
+            resource = allowance.resource
+            if resource is not None and resource in declared:
+                amounts = declared[resource] * allowance.factors(factors)
+                total += np.minimum(amounts, most.get(resource, math.inf)) * (weight / allowance.limit)
             elif allowance.rung is not None:
                 total[:, allowance.rung] += weight / allowance.limit
         return np.maximum(total, FLOOR, out=total)
 
     def share(self, amounts: Mapping[str, float]) -> float:
-        """Converts amounts, by allowance, to a share of the whole budget."""
-        return float(sum(w * amounts[a.name] / a.limit for w, a in zip(self.weights, self.allowances, strict=True)))
+        """Converts amounts, by allowance, to a share of the whole budget; an allowance without an amount adds
+        nothing."""
+        shares = zip(self.weights, self.allowances, strict=True)
+        return float(sum(weight * amounts.get(a.name, 0.0) / a.limit for weight, a in shares))
 
     def balanced(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> Array:
         """Returns adjusted weights. drawn: expected amount taken of each allowance; left: amount available."""
@@ -107,7 +116,7 @@ def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | N
         if (position := spec.position(label)) in paid:
             limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
     if budget.wall_minutes is not None:  # counted for all workers, since engines run on one thread
-        limits.append(Allowance("wall_seconds", 60 * budget.wall_minutes * spec.workers, "core_seconds"))
+        limits.append(Allowance(WALL, 60 * budget.wall_minutes * spec.workers, "core_seconds"))
     return tuple(limits)
 
 
@@ -133,9 +142,22 @@ class PricedCampaign:
         """(k,) ratio of learnt to declared cost of a job of each rung."""
         return np.array([self.built.rungs[position].cost_model.factor for position in self.schema.paid])
 
+    @property
+    def ceilings(self) -> dict[str, Array]:
+        """(k,) largest amounts, by resource, that the limits of each rung allow to a job."""
+        by_rung = [self.built.rungs[position].ceilings for position in self.schema.paid]
+        names = sorted({name for ceilings in by_rung for name in ceilings})
+        return {name: np.array([ceilings.get(name, math.inf) for ceilings in by_rung]) for name in names}
+
     def price_jobs(self) -> None:
-        """Writes the expected costs of all jobs into the pool, by declared costs and learnt factors."""
-        self.pool.costs = self.numeraire.costs(self.pool.declared, self.factors)
+        """Writes the expected costs of all jobs into the pool, by declared costs, learnt factors and the jobs' own
+        limits."""
+        self.pool.costs = self.numeraire.costs(self.pool.declared, self.factors, self.ceilings)
+
+    def is_taken_by_jobs(self, allowance: Allowance) -> bool:
+        """Whether a job of a candidate takes some of it. The tokens of a campaign, for example, are mostly taken by its
+        proposer alone."""
+        return allowance.resource is None or allowance.resource in self.pool.declared
 
     def seconds(self) -> Array:
         """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""

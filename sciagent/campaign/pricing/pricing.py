@@ -17,8 +17,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.basket import Basket, side_by_side
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign
-from sciagent.campaign.pricing.purchasing import Purchasing
+from sciagent.campaign.pricing.priced_campaign import WALL, PricedCampaign
+from sciagent.campaign.pricing.purchasing import Blocked, BlockedBy, Purchasing
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
@@ -32,6 +32,7 @@ THOUGHT = 0.05  # share of time for evaluating candidates again while workers ar
 WAITING = 0.1  # share of time for evaluating candidates while workers wait for it
 SLOW = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
 SELECTIVE = 10  # expected candidates, without a limit on proposals, over the number that could all be verified
+FURTHER = 512  # purchases that are tried at a time when those above them in the ranking exceed the budget
 WORTH = 1e-4  # expected payoff below which a candidate is not worth a job
 
 
@@ -53,6 +54,7 @@ class Pricing(Purchasing):
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._count = 0  # number of wanted candidates
+        self._may_start: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
         self._free: list[PaidIndex] | None = None  # rungs that every candidate gets; None: to be computed again
         self._in_play: Mask = np.empty(0, dtype=bool)  # (n,) candidates in play when `_free` was computed
         self._balanced: Array | None = None  # weights of the allowances from the next look on
@@ -84,6 +86,13 @@ class Pricing(Purchasing):
         if not first_only:
             self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
         self._take_queued(basket, places, put_off)
+        if not (first_only or basket.choices or self._queue or self.blocked or self.pool.pending.any()):
+            self._look(connection, put_off)  # all queued purchases were out of date
+            self._take_queued(basket, places, put_off)
+        if not (first_only or basket.choices or self._queue or self.pool.pending.any()):
+            self._take_cheaper(basket, places, put_off)
+        if not (basket.choices or self._queue or self.blocked):
+            self.blocked = self._unreleased(first_only, put_off)
         return list(basket.choices.values())
 
     def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
@@ -108,7 +117,9 @@ class Pricing(Purchasing):
             if pool.out[row] or pool.closed[row, purchase.rung]:
                 continue
             if not basket.holds(position, cost):
-                self.blocked = self.blocked or self._too_dear(position, cost, basket)
+                if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
+                    found = self._too_dear(position, cost, basket)
+                    self.blocked = found if found.by is BlockedBy.SLICE else self.blocked or found
             elif id_ in put_off:
                 continue
             elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
@@ -119,11 +130,39 @@ class Pricing(Purchasing):
                 basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waits))
 
-    def _too_dear(self, position: Position, cost: float, basket: Basket) -> str:
+    def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
+        """Goes down the last ranking for purchases that fit the rest of the budget, after those above did not."""
+        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
+            further = self.priced.further(self.pool, FURTHER)
+            if not further:
+                return
+            self._queue.extend(further)
+            self._take_queued(basket, places, put_off)
+
+    def _too_dear(self, position: Position, cost: float, basket: Basket) -> Blocked:
         label = self._built.rungs[position].spec.rung
         if basket.budget.remaining_jobs(position) == 0:
-            return f"all places of {label} are used"
-        return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
+            return Blocked(BlockedBy.PLACES, f"all places of {label} are used")
+        takes, left = f"{label} would take {100 * cost:.2g} % of the budget", 100 * max(basket.left, 0)
+        if cost <= self._left(1.0):
+            return Blocked(BlockedBy.SLICE, f"{takes}, and {left:.2g} % are released so far")
+        return Blocked(BlockedBy.BUDGET, f"{takes}, and {left:.2g} % are left")
+
+    def _unreleased(self, first_only: bool, put_off: Set[int]) -> Blocked | None:
+        """Returns the obstacle if there is nothing to buy now, and would be something if more of the budget were
+        released: a rung that everyone gets, or one that the law is to learn from."""
+        pool, left, whole = self.pool, self._left(), self._left(1.0)
+        if not left < whole:
+            return None
+        of = pool.open[~np.isin(pool.ids[pool.open], list(put_off))]
+        features = self._startable(self._features())
+        costs = pool.costs[of][:, features]
+        lacks = ~pool.closed[of][:, features] & (costs > left) & (costs <= whole)
+        learns = not (first_only or self.priced.is_learnt or pool.pending.any())
+        if not lacks.any() and not (learns and self._is_wanted(of, whole).any()):
+            return None
+        words = f"{100 * max(left, 0):.2g} % of the budget are released so far, which hold no job that is worth it"
+        return Blocked(BlockedBy.SLICE, words)
 
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
         """Values these candidates again, beside all open ones; among the most urgent purchases of a rung are as many as
@@ -168,29 +207,37 @@ class Pricing(Purchasing):
     def wants(self, connection: Connection) -> int:
         """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
         self._catch_up(connection)
+        if self.is_done:
+            return 0
         if self._share() < 1:  # more budget is released as more candidates come
             of = self.pool.open
             return int(self._is_wanted(of, self._left()).sum())
-        if self._wanted is None:
+        startable = self._startable(self.pool.paid)
+        if self._wanted is None or startable != self._may_start:
+            self._may_start = startable
             self._wanted = self._is_wanted(np.arange(len(self.pool.ids)))
             self._count = int(self._wanted.sum())
         return self._count
 
     def _is_wanted(self, of: Places, left: float = math.inf) -> Mask:
         """Returns (m,) whether each row of `of` is open and worth a purchase that costs no more than `left`."""
-        pool, priced, free = self.pool, self.priced, self._features()
+        pool, priced, features = self.pool, self.priced, self._features()
+        free = self._startable(features)
         open_ = ~(pool.out[of] | pool.pending[of])
-        lacking = np.any(~pool.closed[of][:, free], axis=1)
-        paid = [j for j in pool.paid if j not in free]
+        lacking = np.any(~pool.closed[of][:, free] & (pool.costs[of][:, free] <= left), axis=1)
+        paid = self._startable([j for j in pool.paid if j not in features])
         index = np.full(len(of), np.inf)  # infinite for candidates that were never evaluated
         looked = of < len(priced.index)
         index[looked] = np.nan_to_num(priced.index[of[looked]], nan=np.inf)
         worth = index >= max(priced.price, 1e-12)
-        if math.isfinite(left):
-            cost = np.where(pool.closed[of][:, paid], np.inf, pool.costs[of][:, paid])
-            worth &= cost.min(axis=1, initial=np.inf) <= left
+        cost = np.where(pool.closed[of][:, paid], np.inf, pool.costs[of][:, paid]).min(axis=1, initial=np.inf)
+        worth &= np.isfinite(cost) & (cost <= left)
         wanted: Mask = open_ & (lacking | worth)
         return wanted
+
+    def _startable(self, rungs: Iterable[PaidIndex]) -> list[PaidIndex]:
+        """Returns those rungs that may start more jobs."""
+        return [j for j in rungs if self.budget.remaining_jobs(self._schema.paid[j]) != 0]
 
     def _features(self) -> list[PaidIndex]:
         """Returns the rungs that every candidate gets; computed again when costs or the candidates in play change."""
@@ -201,11 +248,12 @@ class Pricing(Purchasing):
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a candidate still lacks the answer of a rung that every candidate gets."""
         self._catch_up(connection)
-        pool = self.pool
-        if not self._features():
+        pool, features = self.pool, self._features()
+        if not features:
             return False
         at_work = pool.pending & ~pool.closed[:, -1]
-        return bool(self.priced.for_everyone(pool, math.inf)) or bool(at_work.any())
+        lacking = ~pool.closed[pool.open][:, self._startable(features)]
+        return bool(lacking.any() or at_work.any())
 
     @property
     def is_done(self) -> bool:
@@ -287,7 +335,7 @@ class Pricing(Purchasing):
             labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
             less = {labels[j]: _digits(worth_less) for j, worth_less in without.items()}
             self._brings = {"worth": _digits(worth), "without": less}
-            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name())
+            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name(self._share()))
         if fitted or news:
             names = [allowance.name for allowance in self._numeraire.allowances]
             state = {
@@ -301,13 +349,17 @@ class Pricing(Purchasing):
             state |= {"audit": news} if news else {}
             self.law_version = laws.write(connection, self._built.row.id, state).version
 
-    def _left_by_name(self) -> dict[str, float]:
-        """Returns the amounts that may still be spent now, by allowance."""
-        used, share = self._used(), self._share()
-        return {
-            allowance.name: max(share * allowance.limit - used[allowance.name], 0.0)
-            for allowance in self._numeraire.allowances
-        }
+    def _left_by_name(self, share: float) -> dict[str, float]:
+        """Returns the amounts that may still be spent, by allowance. share: of the budget that is released.
+
+        Time is not released in shares, since it passes whether jobs run or not.
+        """
+        used = self._used()
+        left = {}
+        for allowance in self._numeraire.allowances:
+            released = 1.0 if allowance.name == WALL else share
+            left[allowance.name] = max(released * allowance.limit - used[allowance.name], 0.0)
+        return left
 
     def _used(self) -> dict[str, float]:
         """Returns the amounts spent or reserved, by allowance."""
@@ -322,8 +374,14 @@ class Pricing(Purchasing):
         """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
         return self._numeraire.share(self._used())
 
-    def _left(self) -> float:
-        return self._numeraire.share(self._left_by_name()) if self._numeraire.allowances else math.inf
+    def _left(self, share: float | None = None) -> float:
+        """Returns the amount that jobs may take, as a share of the whole budget; infinite without limits. share: of the
+        budget that is released; default: the present one."""
+        if not self._numeraire.allowances:
+            return math.inf
+        left = self._left_by_name(self._share() if share is None else share)
+        taken = [a.name for a in self._numeraire.allowances if self._campaign.is_taken_by_jobs(a)]
+        return self._numeraire.share({name: left[name] for name in taken})
 
     def _share(self) -> float:
         """Returns the share of the budget that may be spent now: the share of all candidates that have come."""

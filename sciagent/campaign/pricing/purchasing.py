@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +37,23 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule
 from sciagent.scheduling.rules.thresholds import Thresholds
 
 
+class BlockedBy(StrEnum):
+    """What a worthwhile purchase exceeds."""
+
+    SLICE = "slice"  # the share of the budget that is released so far; more candidates release more
+    BUDGET = "budget"  # what is left of the whole budget
+    PLACES = "places"  # the number of jobs that its rung may start
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A worthwhile purchase that a choice left out."""
+
+    by: BlockedBy
+    words: str
+    """The amount that it would take, and the amount that is left."""
+
+
 class Purchasing(ABC):
     """The source of choices for one campaign; the driver calls it at every dispatch."""
 
@@ -46,8 +65,8 @@ class Purchasing(ABC):
         """The candidates and the budget of the campaign."""
         self.come: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
-        self.blocked: str | None = None
-        """Message about a worthwhile purchase that the last choice left out because it exceeds the budget."""
+        self.blocked: Blocked | None = None
+        """A worthwhile purchase that the last choice left out; one that more candidates would release goes first."""
 
     @abstractmethod
     def choose(
@@ -123,7 +142,12 @@ class InTurn(Purchasing):
 
     def is_preparing(self, connection: Connection) -> bool:
         self.pool.refresh(connection)
-        return bool((self._stands() == 0).any())
+        at_first = self._stands() == 0
+        if (
+            self._paid and self.budget.remaining_jobs(self._paid[0]) == 0
+        ):  # no more of them will be answered than are running
+            at_first &= self.pool.pending[~self.pool.out]
+        return bool(at_first.any())
 
     def ends_with_terminal(self) -> bool:
         return self._rule.ends_with(self.budget.remaining_jobs(self._terminal))

@@ -21,6 +21,7 @@ from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost
+from sciagent.domain.text import storable
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
@@ -40,6 +41,8 @@ class ModelSource:
 
     total: int | None = None
     patience = 100
+    fault: str | None = None
+    """What the model failed by, once it is not asked any more."""
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class ModelSource:
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
+        self._refused: set[str] = set()  # options of requests that the server refused and that were logged
         for row in trajectories.running(connection, built.row.id):
             if "opening" in row.settings and row.settings.get("name", "") == slot.name:
                 self._idle.append(self._resumed(connection, row))
@@ -167,6 +171,8 @@ class ModelSource:
             payload = {"trajectory": answered.episode.number, "why": answered.fault}
             campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
+        if self._faults >= FAULTS:
+            self.fault = storable(f"the model failed {FAULTS} times in a row: {answered.fault}")[:500]
         return TurnResult(0, Cost(), barren=False)
 
     def _turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
@@ -186,6 +192,7 @@ class ModelSource:
         policy_id = self._policy_id(sampled.policy)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
+            self._log_refused(connection, sampled)
             new = NewTurn(
                 number,
                 episode.cursor,
@@ -208,6 +215,14 @@ class ModelSource:
             bench.commit(connection, turn_id)
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
+    def _log_refused(self, connection: Connection, sampled: Sampled) -> None:
+        """Logs an event for each option that the server refused for the first time."""
+        for option, words in sampled.refused.items():
+            if option not in self._refused:
+                self._refused.add(option)
+                payload = {"model": sampled.policy, "option": option, "why": words}
+                campaigns.log_event(connection, self._built.row.id, campaigns.OPTION_REFUSED, payload)
+
     def _policy_id(self, served: str) -> int:
         """Returns the ledger's id of the model that answered. served: its name in the answer."""
         if served not in self._policy_ids:
@@ -227,6 +242,9 @@ def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | No
     settings: dict[str, Any] = {}
     if sampling is not None:
         settings = {"temperature": sampling.temperature, "seed": sampling.seed, "max_tokens": sampling.max_tokens}
+        for option in sampled.refused:
+            if option != "max_tokens":  # it goes by another name
+                settings.pop(option, None)
     used: dict[str, Any] = settings | {
         "grammar": sampled.grammar,
         "finish": sampled.finish,

@@ -73,6 +73,10 @@ class Source(Protocol):
         """Total number of proposals; None if unknown."""
 
     @property
+    def fault(self) -> str | None:
+        """Why a source that is exhausted has failed; None if it has no more candidates."""
+
+    @property
     def is_busy(self) -> bool:
         """Whether a model is answering, so that a turn will be ready later."""
 
@@ -97,6 +101,7 @@ class ScriptSource:
 
     is_busy = is_ready = False
     patience = 25
+    fault: str | None = None
 
     def __init__(
         self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
@@ -165,7 +170,7 @@ class SideBySide:
         assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
             counts = trajectories.proposals_by(connection, built.row.id)
-        self._lead = chosen.lead
+        self._lead, self._sources = chosen.lead, sources
         self._members = [
             _Member(source, chosen.proposers[name], counts.get(name, 0)) for name, source in sources.items()
         ]
@@ -178,6 +183,12 @@ class SideBySide:
     def total(self) -> int | None:
         totals = [member.source.total for member in self._members]
         return None if None in totals else sum(total for total in totals if total is not None)
+
+    @property
+    def fault(self) -> str | None:
+        """What each proposer that failed said; None if none has."""
+        faults = [f"{name}: {source.fault}" for name, source in self._sources.items() if source.fault is not None]
+        return "; ".join(faults) or None
 
     @property
     def is_busy(self) -> bool:

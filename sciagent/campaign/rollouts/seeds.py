@@ -20,6 +20,7 @@ class NoSource:
     is_busy = is_ready = False
     patience = 1
     total: int | None = None
+    fault: str | None = None
 
     def prepare(self) -> bool:
         return True

@@ -79,7 +79,7 @@ def _way_on(status: CampaignCounts, words: Words) -> str:
     name = status.campaign
     if status.amended:
         return "it was amended since it ended; go on with: "
-    if status.stop_reason == NOTHING_LEFT:
+    if (status.stop_reason or "").startswith(NOTHING_LEFT):
         notation = words.notation.upper()
         return f"to go on, add {words.many} (sciagent add {notation} --campaign {name} --reason WHY), then: "
     key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"

@@ -50,7 +50,8 @@ def run(
 ) -> None:
     """Run a campaign; the same file again goes on where it stopped.
 
-    Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 130 interrupted.
+    Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 5 failed since its model did not answer,
+    130 interrupted.
     """
     if not (quiet or json):
         say(f"reading {file}")
@@ -132,6 +133,10 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
     if state == "waiting":
         say(f"{name} waits {status.stop_reason}; see: sciagent lab list --campaign {name}")
         return
+    if state == "failed":
+        say(f"{name} has failed: {status.stop_reason}")
+        say(f"nothing is lost; when that is mended, go on with: sciagent resume {name}")
+        raise typer.Exit(Exit.CAMPAIGN_FAILED)
     if state not in ("finished", "budget_spent"):
         say(f"{name} is {state}; see: sciagent status {name}")
         raise typer.Exit(Exit.FAILED)

@@ -24,6 +24,7 @@ class Exit(IntEnum):
     USAGE = 2
     NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
     UNDECIDED = 4  # `verify` could not decide
+    CAMPAIGN_FAILED = 5  # a campaign ended as failed, since its model did not answer
     INTERRUPTED = 130
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -185,14 +185,23 @@ class Budget:
         """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
         return {r: self._spent[r] + self._reserved[r] for r in self._limits.rates}
 
-    def exhausted(self) -> str | None:
-        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`."""
+    def exhausted(self, besides: Collection[str] = ()) -> str | None:
+        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`.
+
+        besides: resources whose limits do not count."""
         if self._wall_seconds() >= self._wall:
             return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
-        for r, limit in self._limits.stocks.items():
-            if self._spent[r] >= limit:
-                return f"{r}: {self._spent[r]:.0f} of {limit:g}"
+        for r in self._limits.stocks:
+            if r not in besides and (spent := self.spent_up(r)) is not None:
+                return spent
         return None
+
+    def spent_up(self, resource: str) -> str | None:
+        """Returns a text on a stock that is spent; None if some of it is left, and for a resource without a stock."""
+        limit = self._limits.stocks.get(resource)
+        if limit is None or self._spent[resource] < limit:
+            return None
+        return f"{resource}: {self._spent[resource]:.0f} of {limit:g}"
 
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
         """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if now).

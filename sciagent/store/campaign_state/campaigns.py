@@ -343,6 +343,7 @@ def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -
 
 
 AMBIGUOUS_STATE, NO_STATE = "ambiguous_protonation", "not_protonated"
+OPTION_REFUSED = "option_refused"  # a model's server refused an option of the requests
 """Kinds of events on candidates whose protonation state at the campaign's pH is ambiguous, or was not found."""
 
 

@@ -20,6 +20,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
     NO_STATE,
+    OPTION_REFUSED,
     CampaignRow,
     RungRow,
     all_rungs,
@@ -146,7 +147,11 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
             if not rung.control
         ),
         rates=rates,
-        notes=(*_on_protonation(connection, row), *_on_unreadable(connection, row, unreadable)),
+        notes=(
+            *_on_protonation(connection, row),
+            *_on_unreadable(connection, row, unreadable),
+            *_on_refused_options(connection, row),
+        ),
     )
 
 
@@ -187,6 +192,19 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
         have = "candidate has" if n == 1 else "candidates have"
         remarks.append(f"pH {stated['ph']:g}: {n} {have} {words[kind]} (see sciagent explain): {some}")
     return tuple(remarks)
+
+
+def _on_refused_options(connection: Connection, row: CampaignRow) -> list[str]:
+    """Returns a remark on each option of the requests to a model that its server refused."""
+    e = t.event.c
+    query = sa.select(e.payload).where(e.campaign_id == row.id, e.kind == OPTION_REFUSED).order_by(e.id)
+    words: dict[tuple[str, str], str] = {}
+    for payload in connection.execute(query).scalars():
+        words.setdefault((payload["model"], payload["option"]), payload["why"])
+    return [
+        f"the server of {model} refuses {option}, which requests leave out: {why[:MAX_REMARK]}"
+        for (model, option), why in words.items()
+    ]
 
 
 def _unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:

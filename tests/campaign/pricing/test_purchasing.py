@@ -59,7 +59,8 @@ def test_a_job_that_does_not_fit_holds_up_none_that_does(scheduler: str, tmp_pat
     verified, why = run_to_its_end(tmp_path, "per_carbon", "{money: 5}", scheduler)
     assert verified == {"CO", "CCO"}
     assert why.startswith("what is left of the budget holds no further job: truth would ")
-    assert why.endswith("40 % are left" if scheduler == "priced" else "reserve 8 money, and 2 are left"), why
+    left = "40 % are left" if scheduler == "priced" else "reserve 8 money, and 2 are left"
+    assert why.endswith(f"{left}; all 4 candidates of the proposer were proposed"), why
 
 
 @pytest.mark.parametrize("scheduler", ["exhaustive", "priced"])

@@ -223,7 +223,10 @@ def test_a_model_that_fails_ends_the_episode_and_then_the_campaign(
 ) -> None:
     server.respond = lambda body, n: one_each(body, n) if n == 1 else (500, {"error": {"message": "down"}})
     with talking(ledger, tmp_path, server) as driver:
-        assert driver.run() is CampaignState.FINISHED
+        assert driver.run() is CampaignState.FAILED
+    with ledger.read() as connection:
+        why = str(campaigns.get(connection, "talking").stop_reason)
+    assert why.startswith("the model failed 5 times in a row: m answered 500: ") and "down" in why
     assert len(rows(ledger, t.turn)) == 1
     failed = [one for one in rows(ledger, t.event) if one["kind"] == "model_failed"]
     assert len(failed) == 5 and "500" in failed[0]["payload"]["why"]
