@@ -235,6 +235,78 @@ def test_what_is_too_long_is_no_parameter_refused(server: ChatServer, policy: En
     assert server.bodies[-1]["logprobs"] is True, "asking without did not help, so it was not that"
 
 
+def has(body: dict[str, Any], option: str) -> bool:
+    return option in body or (option == "strict" and any("strict" in tool["function"] for tool in body["tools"]))
+
+
+OPTIONS = (
+    "top_p",
+    "temperature",
+    "seed",
+    "tool_choice",
+    "strict",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "cache_salt",
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unsupported parameter: {}",
+        "Unsupported value: '{}' does not support this with this model.",
+        'Invalid JSON payload received. Unknown name "{}": Cannot find field.',
+        "`{}` is deprecated for this model",
+    ],
+)
+def test_an_option_that_a_server_refuses_is_left_out_alone(
+    server: ChatServer, policy: EndpointPolicy, option: str, words: str
+) -> None:
+    def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        if has(body, option):
+            return 400, {"error": {"message": words.format(option), "type": "invalid_request_error"}}
+        return 200, with_tokens([1, 2])
+
+    server.respond = respond
+    tools = [{"type": "function", "function": {"name": "propose", "strict": True}}]
+    found = [policy.sample(ASKED, tools, Sampling(seed=3, call=True)) for _ in range(2)]
+    _, *later = server.bodies
+    assert len(later) == 2, "the second time it is known"
+    for body in later:
+        assert [each for each in (*OPTIONS, "logprobs", "return_token_ids") if not has(body, each)] == [option]
+    for sampled in found:
+        assert list(sampled.refused) == [option] and words.format(option) in sampled.refused[option]
+        assert sampled.tokens is not None
+        is_shaped = option in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+        assert (sampled.tokens.behaviour is None) is is_shaped
+        assert (f"the server's own {option}" in str(sampled.untrainable)) is is_shaped
+
+
+def test_a_server_that_takes_one_of_two_options_keeps_the_other(server: ChatServer, policy: EndpointPolicy) -> None:
+    both = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
+    server.respond = lambda body, n: (
+        (422, {"error": {"message": both}}) if {"temperature", "top_p"} <= {*body} else (200, answer("x"))
+    )
+    policy.sample(ASKED, [], Sampling())
+    assert "temperature" in server.bodies[-1] and "top_p" not in server.bodies[-1] and len(server.bodies) == 2
+
+
+def test_a_server_that_refuses_everything_is_left_with_its_words(server: ChatServer, policy: EndpointPolicy) -> None:
+    """Each option that it names is tried without, once; nothing of this is remembered, since it did not help."""
+    message = "Unsupported parameter: top_p, temperature, seed, logprobs, max_tokens"
+    server.respond = lambda body, n: (400, {"error": {"message": message}})
+    for asked in (1, 2):
+        with pytest.raises(PolicyError, match=r"m answered 400: .*Unsupported parameter: top_p") as raised:
+            policy.sample(ASKED, [], Sampling(seed=3))
+        assert not raised.value.retry and len(server.bodies) == 6 * asked
+    server.respond = lambda body, n: (200, answer("x"))
+    assert policy.sample(ASKED, [], Sampling(seed=3)).refused == {}
+    assert {"top_p", "temperature", "seed", "logprobs", "max_tokens"} <= {*server.bodies[-1]}
+
+
 CALL = {"id": "a1", "type": "function", "function": {"name": "propose", "arguments": "{}"}}
 SCHEMA = {"type": "object"}
 TOOLS = [{"type": "function", "function": {"name": "propose"}}]
