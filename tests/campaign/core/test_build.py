@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sciagent.campaign.core.build import Built, create_or_open, open_for_people
+from sciagent.campaign.core.build import Built, BuiltRung, create_or_open, open_for_people
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+from sciagent.verification.cost import CostModel
+from sciagent.verification.sandbox.host import Limits
 from tests.support.campaigns import write_campaign
 
 
@@ -40,3 +46,35 @@ def test_another_seed_needs_another_name_and_another_budget_does_not(tmp_path: P
     amended = opened(tmp_path, ("dft: 5", "dft: 6"))
     assert amended.row.id == built.row.id
     assert open_for_people(built.ledger, "small").limit_by_rung == {amended.terminal: 6}
+
+
+# What a job reserves
+
+
+@pytest.fixture(scope="module")
+def rung(tmp_path_factory: pytest.TempPathFactory) -> BuiltRung:
+    return opened(tmp_path_factory.mktemp("rung")).paid[-1]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    declared=st.floats(0.01, 1e6),
+    gpu=st.floats(0, 1e6),
+    wall=st.floats(0.1, 1e4),
+    cores=st.integers(1, 16),
+    ratios=st.lists(st.floats(0.01, 100), max_size=8),
+)
+def test_no_job_reserves_more_than_its_own_limits_allow(
+    rung: BuiltRung, declared: float, gpu: float, wall: float, cores: int, ratios: list[float]
+) -> None:
+    holding = rung.spec.model_copy(update={"resources": {"cores": cores, "gpu": 2}})
+    limited = replace(rung, spec=holding, limits=Limits(wall, 1000, threads=cores), cost_model=CostModel())
+    cost = Cost(core_seconds=declared, gpu_seconds=gpu, money=declared)
+    for ratio in ratios:
+        limited.cost_model.observe(cost, Cost(core_seconds=ratio * declared), wall_seconds=ratio * declared)
+    expected, reservation = limited.cost_model.reservation(cost), limited.reserves(cost)
+    assert reservation["core_seconds"] == min(expected["core_seconds"], wall * cores)
+    assert reservation.get("gpu_seconds", 0.0) == min(gpu, 2 * wall), "a GPU's time is not measured, so not scaled"
+    assert reservation["money"] == declared, "no limit of a job holds it"
+    assert limited.lasts(cost) <= wall
+    assert limited.reserves(None) == Cost() and limited.lasts(None) == 0

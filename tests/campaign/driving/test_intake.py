@@ -112,7 +112,7 @@ def two_each(body: dict[str, Any], n: int) -> tuple[int, Any]:
     ("prices", "budget", "least"),
     [
         # the rung that everyone gets exceeds what eight proposals have released
-        ((0.5, 1, 12), "{proposals: 20, money: 31, llm_tokens: 1000000}", 20),
+        ((0.5, 1, 12), "{proposals: 30, money: 45, llm_tokens: 1000000}", 30),
         # the first ladders for the law to learn from exceed what six proposals have released
         ((1, 3, 12), "{proposals: 22, money: 31}", 22),
     ],
@@ -130,11 +130,11 @@ def test_the_model_is_asked_again_when_what_is_released_so_far_is_spent(
 
 
 def test_time_that_passes_takes_no_share_of_the_budget_away(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
-    """The model takes longer for its proposals than their share of the wall time; jobs run all the same."""
-    server.respond = lambda body, n: two_each(body, n) if n <= 5 else (200, calls(("finish", {"reason": "x"}), n=n))
-    budget = "{proposals: 600, money: 1000, wall_minutes: 0.1}"
+    """Ten of six hundred proposals take longer than their share of the wall time; jobs run all the same."""
+    server.respond = lambda body, n: two_each(body, n) if n <= 5 else (400, {"error": {"message": "no credit"}})
+    budget = "{proposals: 600, money: 90, wall_minutes: 0.3}"
     ran = run(ledger, tmp_path, budget, prices=(0.05, 0.8, 4), proposer=model(server))
-    assert ran.jobs.get("truth", 0) >= 2, ran
+    assert ran.proposals == 10 and ran.jobs["truth"] >= 2, ran
 
 
 def test_a_proposer_that_knows_nothing_new_ends_and_what_it_left_is_bought(
