@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -221,3 +223,67 @@ def test_a_server_that_refuses_an_option_is_asked_without_it_and_says_so_once(
         events = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "option_refused"))
         [payload] = events.scalars()
     assert payload["option"] == "top_p" and "Unsupported parameter: top_p" in payload["why"]
+
+
+# Whatever the budget
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random campaign."""
+
+    scheduler: str
+    prices: tuple[float, float, float]
+    money: float
+    proposals: int | None
+    places: int | None
+    """Number of jobs that the last rung may start."""
+    n: int
+    """Number of molecules in the file."""
+    proposer: str
+
+
+def drawn(seed: int) -> Drawn:
+    random = np.random.default_rng(seed)
+    n = int(random.integers(4, 14))
+    prices = tuple(np.round(np.sort(10 ** random.uniform(-1, 1, 3)), 2).tolist())
+    money = round(float(sum(prices) * random.uniform(0.5, 1.5) * n / 2), 2)
+    batch, ahead = random.integers(1, 7, 2)
+    proposer = f"{{kind: screen, file: molecules.csv, batch: {batch}}}"
+    breeds = random.random() < 0.5
+    if breeds:
+        wait = random.choice(("true", "false"))
+        proposer = f"{{kind: evolve, seeds: molecules.csv, batch: {batch}, ahead: {ahead}, wait: {wait}}}"
+    return Drawn(
+        scheduler=str(random.choice(("priced", "priced", "exhaustive", "thresholds", "random"))),
+        prices=prices,
+        money=money,
+        proposals=int(random.integers(2, n + 3)) if breeds or random.random() < 0.5 else None,
+        places=int(random.integers(1, n)) if random.random() < 0.3 else None,
+        n=n,
+        proposer=proposer,
+    )
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 60))])
+def test_no_campaign_ends_while_something_is_left_to_do_and_a_job_fits(
+    seed: int, ledger: Ledger, tmp_path: Path
+) -> None:
+    """At the end each proposal is made, or what is left of the budget holds no verification of one more candidate."""
+    campaign = drawn(seed)
+    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(MOLECULES[: campaign.n]) + "\n")
+    limits = [f"money: {campaign.money}"]
+    limits += [f"proposals: {campaign.proposals}"] if campaign.proposals else []
+    limits += [f"rungs: {{truth: {campaign.places}}}"] if campaign.places else []
+    budget = f"{{{', '.join(limits)}}}"
+    more = {"prices": campaign.prices, "proposer": campaign.proposer, "scheduler": campaign.scheduler}
+    ran = run(ledger, tmp_path, budget, **more)  # type: ignore[arg-type]
+    with ledger.read() as connection:
+        c = t.campaign_candidate.c
+        waiting = connection.execute(sa.select(sa.func.count()).where(c.standing == "open")).scalar_one()
+        spent = sum(connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.resource == "money")).scalars())
+    assert spent <= campaign.money + 1e-6
+    is_full = campaign.places is not None and ran.jobs.get("truth", 0) >= campaign.places
+    holds_one = campaign.money - spent >= max(campaign.prices)
+    could_propose = "proposals made" not in ran.why and "were proposed" not in ran.why
+    assert is_full or not holds_one or not (waiting or could_propose), (campaign, ran, waiting)

@@ -25,7 +25,8 @@ objectives:
 ladder:
   - rung: truth
     verifier: fixed.gap
-    settings: {method: truth, error: 0.0, money: 0.0, PRICE: 1.0}
+    settings: {method: truth, error: 0.0, money: 0.0, PRICE}
+    limits: {wall_seconds: 600, memory_mb: 1000}
 goal: {kind: hits}
 budget: BUDGET
 proposer: {kind: screen, file: molecules.csv, batch: 40}
@@ -42,7 +43,10 @@ def fixed_verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def run_to_its_end(folder: Path, price: str, budget: str, scheduler: str) -> tuple[set[str], str]:
     """The molecules that were verified, and why the campaign ended."""
     (folder / "molecules.csv").write_text("smiles\nCCCCCCCCO\nCCCCCCCN\nCO\nCCO\n", encoding="utf-8")
-    text = CAMPAIGN.replace("PRICE", price).replace("BUDGET", budget) + f"{{kind: {scheduler}}}\n"
+    text = (
+        CAMPAIGN.replace("PRICE", price if ":" in price else f"{price}: 1.0").replace("BUDGET", budget)
+        + f"{{kind: {scheduler}}}\n"
+    )
     file = folder / "small.yaml"
     file.write_text(text, encoding="utf-8")
     built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), text, "test")[0]
@@ -70,6 +74,18 @@ def test_what_the_clock_did_not_hold_is_run_once_its_rung_is_known_to_be_quicker
     """Three times the declared time is reserved before the first job: 24 s for eight carbons, and 12 s are left."""
     verified, why = run_to_its_end(tmp_path, "seconds_per_carbon", "{wall_minutes: 0.2}", scheduler)
     assert len(verified) == 4, why
+
+
+@pytest.mark.parametrize("scheduler", ["exhaustive", "priced"])
+def test_a_job_reserves_no_more_than_its_limit_of_time_allows(scheduler: str, tmp_path: Path) -> None:
+    """A job declares an hour and more, and is ended after ten minutes: half an hour holds each of them."""
+    verified, why = run_to_its_end(tmp_path, "seconds_per_carbon: 3600", "{core_seconds: 1800}", scheduler)
+    assert len(verified) == 4, why
+    ledger = Ledger(str(tmp_path / "sciagent.db"))
+    with ledger.read() as connection:
+        reserved = connection.execute(sa.select(t.reservation.c.amount)).scalars().all()
+    ledger.close()
+    assert len(reserved) == 4 and max(reserved) == 600
 
 
 def test_a_clock_that_holds_no_job_says_what_one_would_reserve(tmp_path: Path) -> None:

@@ -311,7 +311,8 @@ class Played:
 
 def play(seed: int) -> Played:
     """A random campaign, as the driver runs one: each worker has one job, what was lost is tried again first, a turn
-    is taken while there is room, and when only rates hold it back it goes on when they are said to."""
+    is taken while there is room, and when only rates hold it back it goes on when they are said to. Jobs of some rungs
+    have a limit of time, at which they are killed, and beyond which they reserve nothing."""
     random = np.random.default_rng(seed)
     workers, n_rungs = int(random.integers(1, 9)), int(random.integers(1, 5))
     more = random.permutation(3)[: int(random.integers(1, 3))]
@@ -321,6 +322,8 @@ def play(seed: int) -> Played:
     of_rung["core_seconds"][:] = True
     sigma, bias = random.uniform(0.1, 1.5), np.exp(random.normal(0, 0.7, n_rungs))
     lossy, exact = random.choice((0.0, 0.1, 0.3)), random.random() < 0.2  # some cost just what was declared
+    by_limit = np.random.default_rng([seed, 1])
+    walls = np.where(by_limit.random(n_rungs) < 0.3, means["core_seconds"] * 10 ** by_limit.uniform(-0.5, 0.7), np.inf)
     limits = {name: float(means[name].mean() * 10 ** random.uniform(0.7, 2.7)) for name in names}
     rates = {name: limits[name] for name in names if random.random() < 0.5}
     stocks = {name: limits[name] for name in names if name not in rates}
@@ -335,6 +338,13 @@ def play(seed: int) -> Played:
         rung, spread = int(random.integers(n_rungs)), np.exp(random.normal(0, 0.5))
         return rung, Cost({r: float(means[r][rung] * spread) for r in names if of_rung[r][rung]})
 
+    def within(rung: int, cost: Cost) -> Cost:
+        """The cost of a job that is killed when its time is over."""
+        return Cost({**cost, "core_seconds": min(cost.get("core_seconds", 0.0), float(walls[rung]))})
+
+    def reservation(rung: int, declared: Cost) -> Cost:
+        return within(rung, models[rung].reservation(declared))
+
     waiting = [candidate() for _ in range(8)]
     while clock.now < until and n < 400:
         for _ in range(int(random.integers(1, 4))):
@@ -347,20 +357,20 @@ def play(seed: int) -> Played:
             if again:
                 one = again.pop(0)
             else:
-                fit = (i for i, (rung, declared) in enumerate(waiting) if b.fits(models[rung].reservation(declared)))
+                fit = (i for i, (rung, declared) in enumerate(waiting) if b.fits(reservation(rung, declared)))
                 i = next(fit, -1)
                 if i < 0 or b.exhausted():
                     break
                 n += 1
                 (rung, declared), waiting[i] = waiting[i], candidate()
-                one = Live(models[rung].reservation(declared), rung, declared)
+                one = Live(reservation(rung, declared), rung, declared)
                 one.attempts_left = int(random.random() < lossy) + int(random.random() < lossy)
                 b.reserve(rung, one.reservation)
                 log.start(b, [*(job for _, _, job in running), one])
             seconds = one.declared["core_seconds"] * float(random.uniform(0.5, 20))
             heapq.heappush(running, (clock.now + seconds, n * 10 + one.attempts_left, one))
         if not running:
-            reservations = [models[rung].reservation(declared) for rung, declared in waiting]
+            reservations = [reservation(rung, declared) for rung, declared in waiting]
             waits = [w for one in reservations if (w := b.waits_until(one)) and w[1]]
             if not waits or b.exhausted():
                 break
@@ -372,6 +382,7 @@ def play(seed: int) -> Played:
         scale = bias[one.rung] * np.exp(random.normal(0, sigma) + random.normal(0, 0.2, len(one.declared)))
         scales = np.ones(len(scale)) if exact else scale
         actual = Cost({r: a * float(x) for (r, a), x in zip(one.declared.items(), scales, strict=True)})
+        actual = within(one.rung, actual)
         if one.attempts_left:
             part = Cost({r: a * float(random.random()) for r, a in actual.items()})
             one.attempts_left, lost = one.attempts_left - 1, lost + 1
@@ -384,7 +395,7 @@ def play(seed: int) -> Played:
             log.book(actual, clock.now, one)
             models[one.rung].observe(one.declared, actual)
     for _, _, one in running:  # what runs at the end may finish
-        actual = one.declared if exact else Cost({r: 3 * a for r, a in one.declared.items()})
+        actual = within(one.rung, one.declared if exact else Cost({r: 3 * a for r, a in one.declared.items()}))
         log.book(actual, clock.now, one)
         b.spend(actual)
         b.release(one.reservation)
