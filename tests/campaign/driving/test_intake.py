@@ -16,8 +16,10 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.jobs.states import CampaignState
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import campaign_counts
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.plugins import installed
 
@@ -222,7 +224,10 @@ def test_a_server_that_refuses_an_option_is_asked_without_it_and_says_so_once(
     with ledger.read() as connection:
         events = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "option_refused"))
         [payload] = events.scalars()
+        notes = campaign_counts.counts(connection, campaigns.get(connection, "asked")).notes
     assert payload["option"] == "top_p" and "Unsupported parameter: top_p" in payload["why"]
+    [note] = notes
+    assert note.startswith("the server of m-1 refuses top_p, which requests leave out: ")
 
 
 # Whatever the budget

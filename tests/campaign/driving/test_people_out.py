@@ -21,6 +21,7 @@ from sciagent.store.lab import tasks
 from sciagent.store.views import campaign_counts
 from tests.campaign.lab.conftest import CAMPAIGN, drive
 from tests.campaign.lab.test_answering import entry, place
+from tests.support.chat_server import ChatServer
 
 ALCOHOLS = [f"{'C' * n}O" for n in range(1, 25)]
 
@@ -144,3 +145,22 @@ def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
     before = listed(built)
     drive(nearer)
     assert set(listed(built)) <= set(before), "nothing takes their place"
+
+
+def test_a_campaign_whose_model_fails_waits_for_people_who_have_tasks(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    server.respond = lambda body, n: (400, {"error": {"message": "no credit"}})
+    (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *ALCOHOLS[:2], "")), encoding="utf-8")
+    screen = "{{kind: screen, file: molecules.csv}}"
+    assert screen in CAMPAIGN
+    model = f'{{{{kind: llm, model: m, seeds: molecules.csv, endpoint: "{server.url}"}}}}'
+    text = CAMPAIGN.replace(screen, model).format(name="gaps", lab="{ahead: 3}", budget="{lab_slots: 99}", high=5.2)
+    made, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    assert drive(made) is CampaignState.WAITING
+    with ledger.read() as connection:
+        why = str(campaigns.get(connection, "gaps").stop_reason)
+    assert why.startswith("for people; the model failed 5 times in a row: ") and "no credit" in why
+    for task_id in listed(made):
+        answering.enter(made, task_id, entry("1 eV"))
+    assert drive(made) is CampaignState.FAILED

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sciagent.campaign.driving.dispatcher import ENDS
+from sciagent.cli.shared.common import Exit
 from tests.support.campaigns import sciagent, write_campaign
+from tests.support.chat_server import ChatServer
 from tests.support.typed import call
 
 
@@ -40,3 +43,19 @@ def test_an_executor_that_lacks_something_leaves_no_campaign_behind(tmp_path: Pa
         done = sciagent("run", str(path), "--executor", executor, cwd=tmp_path, expect=2)
         assert missing in done.stderr
     assert "this ledger has: none" in sciagent("status", cwd=tmp_path, expect=2).stderr
+
+
+def test_a_campaign_whose_model_does_not_answer_has_failed_with_exit_code_5(tmp_path: Path, server: ChatServer) -> None:
+    server.respond = lambda body, n: (400, {"error": {"message": "Unsupported parameter: top_p"}})
+    file = write_campaign(tmp_path, molecules=("C",))
+    screen = "{kind: screen, file: molecules.csv, batch: 5}"
+    text = file.read_text()
+    assert screen in text
+    file.write_text(text.replace(screen, f'{{kind: llm, model: m, endpoint: "{server.url}"}}'))
+    for arguments in (("run", str(file), "--no-report"), ("resume", "small", "--no-report", "--quiet")):
+        done = sciagent(*arguments, cwd=tmp_path, expect=5)
+        assert "small has failed: the model failed 5 times in a row: m answered 400: " in done.stderr
+        assert "Unsupported parameter: top_p" in done.stderr and "sciagent resume small" in done.stderr
+    status = sciagent("status", "small", "--json", cwd=tmp_path)
+    assert status["state"] == "failed" and "Unsupported parameter: top_p" in status["stop_reason"]
+    assert set(ENDS) == {Exit.OK, Exit.NO_HIT, Exit.CAMPAIGN_FAILED, Exit.INTERRUPTED}, "a dispatcher lets it rest, too"
