@@ -117,23 +117,17 @@ class EndpointPolicy:
                 request["tool_choice"] = "required"
         began = time.monotonic()
         text, refused = self._answer_text(request)
-        sampling = replace(
-            sampling,
-            call=sampling.call and "tool_choice" not in refused,
-            strict=sampling.strict and "strict" not in refused,
-        )
+        if "tool_choice" in refused:
+            sampling = replace(sampling, call=False)
+        if "strict" in refused:
+            sampling = replace(sampling, strict=False)
         try:
             answer = read_answer(text, self._strike)
             took, offered = time.monotonic() - began, "tools" in request
             sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs, self._grammar)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
-        sampled = replace(sampled, refused={name: refused[name] for name in sorted(refused)})
-        shaping = [name for name in SHAPING if name in refused]
-        if sampled.tokens is not None and shaping:
-            why = f"drawn by the server's own {', '.join(shaping)}, which is not known"
-            sampled = replace(sampled, tokens=replace(sampled.tokens, behaviour=None, untrainable=why))
-        return self._with_template(sampled, messages, tools if offered else ())
+        return self._with_template(_marked(sampled, refused), messages, tools if offered else ())
 
     def _with_template(
         self, sampled: Sampled, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
@@ -238,6 +232,17 @@ def _refused_option(status: int, message: str, sent: Set[str], refused: Collecti
     return "logprobs" if "logprobs" not in refused else None
 
 
+def _marked(sampled: Sampled, refused: Mapping[str, str]) -> Sampled:
+    """Returns the answer with the options that the server refused. If one of them shapes what tokens are drawn from, no
+    policy gradient may use the tokens."""
+    marked = replace(sampled, refused={option: refused[option] for option in sorted(refused)})
+    shaping = [option for option in SHAPING if option in refused]
+    if marked.tokens is None or not shaping:
+        return marked
+    why = f"drawn by the server's own {', '.join(shaping)}, which is not known"
+    return replace(marked, tokens=replace(marked.tokens, behaviour=None, untrainable=why))
+
+
 def _options(request: Mapping[str, Any]) -> set[str]:
     """Returns the names of the options in a request."""
     named = {*request, *request.get("extra_body", ())}
@@ -246,7 +251,7 @@ def _options(request: Mapping[str, Any]) -> set[str]:
     return named
 
 
-def _adapted(request: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+def _adapted(request: Mapping[str, Any], refused: Collection[str]) -> Mapping[str, Any]:
     """Returns the request without the options that the server refused."""
     adapted = {name: value for name, value in request.items() if name not in refused or name == "max_tokens"}
     if "max_tokens" in refused:  # newer OpenAI models use another name for this option
@@ -259,6 +264,6 @@ def _adapted(request: Mapping[str, Any], refused: Collection[str]) -> dict[str, 
     return adapted
 
 
-def _not_strict(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _not_strict(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     function = {name: value for name, value in tool["function"].items() if name != "strict"}
     return {**tool, "function": function}

@@ -69,31 +69,44 @@ class Pricing(Purchasing):
     ) -> list[Choice]:
         """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
         self._catch_up(connection)
+        is_new = self._refill(connection, slots, first_only, put_off)
+        if self.is_done:
+            self._queue.clear()
+        self.blocked, self._given = None, {}
+        basket = Basket(slots, self._left(), self.budget, {})
+        self._take_known(basket)
+        if not first_only:
+            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
+        self._take_queued(basket, places, put_off)
+        if not (basket.choices or self._queue or self.is_done):
+            if not (is_new or self.blocked or self.pool.pending.any()):  # the purchases in the queue were out of date
+                self._look(connection, put_off)
+                self._take_queued(basket, places, put_off)
+            if not (first_only or self.pool.pending.any()):
+                self._take_cheaper(basket, places, put_off)
+            if not (basket.choices or self._queue or self.blocked):
+                self.blocked = self._unreleased(first_only, put_off)
+        return list(basket.choices.values())
+
+    def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
+        """Fills the queue if it is empty or out of date; returns whether it did. Parameters as of `choose`."""
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._left()))
         elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
             self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
         elif not self._queue or (self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT):
             self._look(connection, put_off)
-        if self.is_done:
-            self._queue.clear()
-        self.blocked, self._given = None, {}
-        known = [row for row in list(self.pool.known)[:slots] if not (self.pool.out[row] or self.pool.pending[row])]
-        basket = Basket(slots, self._left(), self.budget, {})
-        for row in known:  # evidence in the ledger answers these choices already; they are free
-            position = self._schema.paid[self.pool.known[row]]
-            basket.take(Choice(int(self.pool.ids[row]), position, FIRST, why="priced: known"), 0.0)
-        if not first_only:
-            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
-        self._take_queued(basket, places, put_off)
-        if not (first_only or basket.choices or self._queue or self.blocked or self.pool.pending.any()):
-            self._look(connection, put_off)  # all queued purchases were out of date
-            self._take_queued(basket, places, put_off)
-        if not (first_only or basket.choices or self._queue or self.pool.pending.any()):
-            self._take_cheaper(basket, places, put_off)
-        if not (basket.choices or self._queue or self.blocked):
-            self.blocked = self._unreleased(first_only, put_off)
-        return list(basket.choices.values())
+        else:
+            return False
+        return True
+
+    def _take_known(self, basket: Basket) -> None:
+        """Adds choices that evidence in the ledger answers already; they are free."""
+        pool = self.pool
+        for row in list(pool.known)[: basket.slots]:
+            if not (pool.out[row] or pool.pending[row]):
+                position = self._schema.paid[pool.known[row]]
+                basket.take(Choice(int(pool.ids[row]), position, FIRST, why="priced: known"), 0.0)
 
     def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
@@ -117,9 +130,7 @@ class Pricing(Purchasing):
             if pool.out[row] or pool.closed[row, purchase.rung]:
                 continue
             if not basket.holds(position, cost):
-                if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
-                    found = self._too_dear(position, cost, basket)
-                    self.blocked = found if found.by is BlockedBy.SLICE else self.blocked or found
+                self._block(position, cost, basket)
             elif id_ in put_off:
                 continue
             elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
@@ -129,6 +140,12 @@ class Pricing(Purchasing):
                 self._given[id_, position] = purchase
                 basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waits))
+
+    def _block(self, position: Position, cost: float, basket: Basket) -> None:
+        """Notes a purchase that exceeds the budget: the first one that more candidates would release, or the first."""
+        if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
+            found = self._too_dear(position, cost, basket)
+            self.blocked = found if found.by is BlockedBy.SLICE else self.blocked or found
 
     def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Goes down the last ranking for purchases that fit the rest of the budget, after those above did not."""
