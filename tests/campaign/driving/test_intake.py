@@ -230,6 +230,69 @@ def test_a_server_that_refuses_an_option_is_asked_without_it_and_says_so_once(
     assert note.startswith("the server of m-1 refuses top_p, which requests leave out: ")
 
 
+# The campaign of a slow model, by xTB
+
+ACCEPTORS = """
+campaign: acceptors
+description: Electron acceptors for an aqueous redox cell.
+subject: molecule
+seed: 1
+objectives:
+  - {{property: homo_lumo_gap, window: [2.2, 2.8], unit: eV}}
+  - {{property: dipole, max: 1.5, unit: D}}
+  - {{property: solvation_free_energy, max: -0.60, unit: eV}}
+  - {{property: adiabatic_electron_affinity, window: [3.3, 3.7], unit: eV}}
+ladder:
+  - rung: checks
+    verifier: molecule.checks
+    settings: {{elements: [H, C, N, O, F, S, Cl], max_heavy_atoms: 16}}
+    gate: {{sa_score: {{max: 4}}}}
+  - rung: xtb
+    verifier: xtb.singlepoint
+    gate: {{homo_lumo_gap: {{min: 1.6, max: 3.4, unit: eV}}, dipole: {{max: 4, unit: D}}}}
+  - {{rung: water, verifier: xtb.solvation, gate: {{solvation_free_energy: {{max: -0.25, unit: eV}}}}}}
+  - {{rung: redox, verifier: xtb.ip_ea, settings: {{ions: anion, adiabatic: true, solvent: water}}}}
+goal: {{kind: hits}}
+budget: {{proposals: 600, llm_tokens: 1000000, rungs: {{redox: 60}}, core_seconds: 100, wall_minutes: 170}}
+proposer:
+  {{kind: llm, model: me, endpoint: "{url}", turns: 14, tokens: 200000, max_tokens: 4000, context: 100000, ahead: 6}}
+workers: 1
+"""
+QUINONES = tuple(
+    pattern.format(group)
+    for pattern in ("O=C1C=CC(=O)C({})=C1", "O=C1C=C(C)C(=O)C({})=C1", "O=C1C=CC(=O)C({})=C1C")
+    for group in ("C", "O", "F", "Cl", "N", "OC", "C#N", "SC")
+)
+
+
+@pytest.mark.long
+def test_a_slow_model_is_asked_again_while_most_of_the_budget_is_left(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    """Its answers took 40 of 170 minutes and more tokens than their share: neither is a share that jobs could take."""
+
+    def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        if n > len(QUINONES) // PER_TURN:
+            return 400, {"error": {"message": "no credit"}}
+        status, sent = proposing(*QUINONES[(n - 1) * PER_TURN : n * PER_TURN], n=n)
+        return status, sent | {"usage": {"prompt_tokens": 8000, "completion_tokens": 200, "total_tokens": 8200}}
+
+    server.respond = respond
+    text = ACCEPTORS.format(url=server.url)
+    spec = parse_spec(text, base=tmp_path)
+    create_or_open(ledger, spec, text, "test")
+    with ledger.begin() as connection:
+        connection.execute(t.campaign.update().values(wall_seconds=40 * 60))
+    with Driver(create_or_open(ledger, spec, text, "test")[0]) as driver:
+        ended = driver.run()
+        assert driver.intake.n_proposals == len(QUINONES)
+    assert ended is CampaignState.FAILED
+    with ledger.read() as connection:
+        done = campaign_counts.counts(connection, campaigns.get(connection, "acceptors"))
+    assert done.rungs[-1].done >= 1 and done.rungs[2].done >= 20, done.rungs
+    assert str(done.stop_reason).startswith("the model failed 5 times in a row: ")
+
+
 # Whatever the budget
 
 
