@@ -333,7 +333,11 @@ def drawn(seed: int) -> Drawn:
     )
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 60))])
+QUICK = (0, 2, 25)  # of these the last one waits for more of its budget to be released
+SEEDS = [seed if seed in QUICK else pytest.param(seed, marks=pytest.mark.long) for seed in range(60)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_campaign_ends_while_something_is_left_to_do_and_a_job_fits(
     seed: int, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -353,5 +357,7 @@ def test_no_campaign_ends_while_something_is_left_to_do_and_a_job_fits(
     assert spent <= campaign.money + 1e-6
     is_full = campaign.places is not None and ran.jobs.get("truth", 0) >= campaign.places
     holds_one = campaign.money - spent >= max(campaign.prices)
-    could_propose = "proposals made" not in ran.why and "were proposed" not in ran.why
+    most = [campaign.n] if "screen" in campaign.proposer else []
+    most += [campaign.proposals] if campaign.proposals else []
+    could_propose = ran.proposals < min(most) and "the proposer" not in ran.why
     assert is_full or not holds_one or not (waiting or could_propose), (campaign, ran, waiting)
