@@ -193,9 +193,8 @@ campaign_candidate = keyed(
 
 _cc = campaign_candidate.c
 Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
-_UNKNOWN: sa.ColumnElement[Any] = sa.literal_column(
-    "-1"
-)  # below every utility and score, so that both databases list unknown ones last
+# below every utility and score, so that both databases list unknown ones last
+_UNKNOWN: sa.ColumnElement[Any] = sa.literal_column("-1")
 BEST_FIRST = (
     _cc.is_hit.desc(),
     sa.func.coalesce(_cc.utility, _UNKNOWN).desc(),
