@@ -273,7 +273,11 @@ class Learner:
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()
-        return {"weights": weights, "optimiser": optimiser, "random": random}
+        state = {"weights": weights, "optimiser": optimiser, "random": random}
+        if self.settings.critic is not None:
+            valued = self.accelerator.unwrap_model(self.model)
+            state["values"] = {"centre": valued.centre, "scale": valued.scale}
+        return state
 
     def sharded_weights(self) -> Mapping[str, Any] | None:
         """Returns the policy's trained weights, whole, in the main process, if each process holds only a part of them
@@ -294,6 +298,10 @@ class Learner:
             optim_state_dict=state["optimiser"],
             options=options,
         )
+        if self.settings.critic is not None:
+            valued = self.accelerator.unwrap_model(self.model)
+            valued.centre = state["values"]["centre"]
+            valued.scale = state["values"]["scale"]
         torch.set_rng_state(state["random"]["cpu"])
         if torch.cuda.is_available() and "cuda" in state["random"]:
             torch.cuda.set_rng_state(state["random"]["cuda"])

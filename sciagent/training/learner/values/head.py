@@ -46,8 +46,8 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
         self.head = torch.nn.Linear(policy.config.get_text_config().hidden_size, 1)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self.register_buffer("centre", torch.zeros(()))
-        self.register_buffer("scale", torch.zeros(()))
+        self.centre = 0.0
+        self.scale = 0.0
 
     def forward(self, input_ids: Any, value_row: Any, value_place: Any, **more: Any) -> ValuedOutput:
         """input_ids: (b, t). value_row, value_place: (m,) sequences and places of the last token of the wanted states.
@@ -61,7 +61,7 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
     @property
     def unit(self) -> float:
         """The running standard deviation of the targets; 0 until the value head is fitted."""
-        return float(self.scale)
+        return self.scale
 
     def fit(self, states: Any, targets: Sequence[float], updates: int, learning_rate: float) -> None:
         """Fits the value head alone to targets, from the beginning; the policy stays as it is.
@@ -72,8 +72,8 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
         centre, variance = _moments(targets)
         if math.sqrt(variance) <= SMALLEST:
             return
-        self.centre.fill_(centre)
-        self.scale.fill_(math.sqrt(variance))
+        self.centre = centre
+        self.scale = math.sqrt(variance)
         wanted = (torch.tensor(targets, device=states.device) - self.centre) / self.scale
         # states have much in common, and what they have in common explains nothing
         common = states.mean(dim=0)
@@ -92,7 +92,7 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
     def follow(self, targets: Sequence[float]) -> None:
         """Lets centre and scale follow the targets of a step; the values stay as they are."""
         centre, variance = _moments(targets)
-        old_centre, old_scale = float(self.centre), float(self.scale)
+        old_centre, old_scale = self.centre, self.scale
         moved = centre - old_centre
         new_centre = old_centre + RATE * moved
         new_variance = (1 - RATE) * (old_scale**2 + RATE * moved**2) + RATE * variance
@@ -100,8 +100,8 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
         with torch.no_grad():
             self.head.weight.mul_(old_scale / new_scale)
             self.head.bias.mul_(old_scale / new_scale).add_((old_centre - new_centre) / new_scale)
-        self.centre.fill_(new_centre)
-        self.scale.fill_(new_scale)
+        self.centre = new_centre
+        self.scale = new_scale
 
 
 def _moments(numbers: Sequence[float]) -> tuple[float, float]:

@@ -76,8 +76,9 @@ def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, 
     assert told[0].explained_variance > 0.3, "the value head was fitted before the first update"
     lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
     assert lines == [step.model_dump() for step in told]
-    held = torch.load(wish.out / "checkpoint.pt", weights_only=True)["weights"]
-    assert "head.weight" in held and held["head.weight"].abs().max() > 0 and held["scale"] > 0
+    checkpoint = torch.load(wish.out / "checkpoint.pt", weights_only=True)
+    held = checkpoint["weights"]
+    assert "head.weight" in held and held["head.weight"].abs().max() > 0 and checkpoint["values"]["scale"] > 0
     assert not (wish.out / "policy" / "head.weight").exists()
     with pytest.raises(UsageError, match="another settings"):
         running.train(replace(wish, settings=StepSettings(1e-3)), None, lambda step, of: None)

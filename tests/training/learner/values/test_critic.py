@@ -170,7 +170,7 @@ def test_a_learner_goes_on_with_the_scale_of_its_checkpoint(model: Any) -> None:
     wanted = learner.step(rows)
     other = Learner(copy.deepcopy(model), SETTINGS)
     other.restore(state)
-    assert other.model.unit == float(state["weights"]["scale"]) > 0
+    assert other.model.unit == state["values"]["scale"] > 0
     again = other.step(rows)
     assert again._replace(seconds=0.0) == wanted._replace(seconds=0.0)
     for one, two in zip(learner.model.parameters(), other.model.parameters(), strict=True):
