@@ -29,6 +29,19 @@ class Conversion:
     uncertainty: Callable[[float, float], float]
     """Takes a value and its standard uncertainty in `unit`. Returns the standard uncertainty in the canonical unit."""
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both convert alike. Their functions are compared by what they return, since a function that comes
+        from another process is another object."""
+        if not isinstance(other, Conversion):
+            return NotImplemented
+        return self.unit == other.unit and self._samples() == other._samples()
+
+    def __hash__(self) -> int:
+        return hash(self.unit)
+
+    def _samples(self) -> list[tuple[float, float, float]]:
+        return [(self.value(x), self.inverse(x), self.uncertainty(x, 0.1)) for x in (0.5, 2.0, 300.0)]
+
     @property
     def is_falling(self) -> bool:
         """Whether a larger value in `unit` is a smaller one in the canonical unit, as for wavelength and energy."""

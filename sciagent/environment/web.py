@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sciagent.domain.answers.model import plain
+from sciagent.domain.text import read_id
 from sciagent.environment.environment import Environment
 from sciagent.environment.statements import shown
 from sciagent.errors import EpisodeError, SciagentError, UsageError, did_you_mean
@@ -45,10 +46,10 @@ def application(environment: Environment) -> ASGIApp:
         Route("/health", app.health),
         Route("/tasks", app.answered(app.tasks)),
         Route("/episodes", app.answered(app.open), methods=["POST"]),
-        Route("/episodes/{number:int}/turns", app.answered(app.turn), methods=["POST"]),
-        Route("/episodes/{number:int}/calls", app.answered(app.call), methods=["POST"]),
-        Route("/episodes/{number:int}/end", app.answered(app.end), methods=["POST"]),
-        Route("/episodes/{number:int}/rewards", app.answered(app.rewards)),
+        Route("/episodes/{number}/turns", app.answered(app.turn), methods=["POST"]),
+        Route("/episodes/{number}/calls", app.answered(app.call), methods=["POST"]),
+        Route("/episodes/{number}/end", app.answered(app.end), methods=["POST"]),
+        Route("/episodes/{number}/rewards", app.answered(app.rewards)),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
 
@@ -115,19 +116,19 @@ class _Application:
 
     async def turn(self, request: Request) -> Any:
         body = await _body(request, ("message", "usage", "turn"), required=("message",))
-        return await self._run(self._environment.turn, request.path_params["number"], **body)
+        return await self._run(self._environment.turn, _episode_number(request), **body)
 
     async def call(self, request: Request) -> Any:
         body = {"arguments": {}, **await _body(request, ("name", "arguments", "turn"), required=("name",))}
-        return await self._run(self._environment.call, request.path_params["number"], **body)
+        return await self._run(self._environment.call, _episode_number(request), **body)
 
     async def end(self, request: Request) -> Any:
         wait = _number(request, "wait", 0.0, float)
-        return await self._run(self._environment.end, request.path_params["number"], wait)
+        return await self._run(self._environment.end, _episode_number(request), wait)
 
     async def rewards(self, request: Request) -> Any:
         wait = _number(request, "wait", 0.0, float)
-        return await self._run(self._environment.rewards, request.path_params["number"], wait)
+        return await self._run(self._environment.rewards, _episode_number(request), wait)
 
     async def _run(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -213,6 +214,15 @@ async def _body(request: Request, known: Sequence[str], required: Sequence[str] 
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
+
+
+def _episode_number(request: Request) -> int:
+    """Returns the number of the episode in the address. Raises EpisodeError with 404 for a text that is none."""
+    text = request.path_params["number"]
+    number = read_id(text)
+    if number is None:
+        raise EpisodeError(404, f"no episode with the number {shown(text)} is open here")
+    return number
 
 
 def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any]) -> Any:

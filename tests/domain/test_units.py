@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
+import cloudpickle
 import pytest
 from pydantic import ValidationError
 
@@ -110,3 +111,9 @@ def test_a_package_whose_property_cannot_be_converted_is_set_aside_with_the_reas
 
 
 BARE = Property("bare_point", ("K", "degC"), "melting point")
+
+
+def test_a_conversion_that_comes_from_another_process_is_the_same() -> None:
+    known = properties()["absorption_maximum"]
+    assert known.conversions and cloudpickle.loads(cloudpickle.dumps(known)) == known
+    assert Conversion("degC", lambda v: v + 273.0, lambda v: v - 273.0, lambda v, u: u) != CELSIUS_TO_KELVIN

@@ -53,7 +53,9 @@ class Talker(Maker):
             kept = {"kept": 0, "prompt_ids": [1, 2, 3, 4], "output_ids": [1, 2, 3, 4], "logprobs": [-0.1] * 4}
             row = replace(row, **kept, behaviour=[0.0, -0.1, -0.1, -0.1], forced=[True, False, False, False])
         calls = [{"tool": tool, "arguments": arguments, "ok": ok}]
-        cost = {"llm_tokens": 150.0, "core_seconds": 0.5}
+        cost = {"llm_tokens": 150.0}
+        if tool == "propose":
+            cost["core_seconds"] = 0.5
         with self.ledger.begin() as connection:
             said = [to_json(Message("tool", seen, name=tool[:64]))]
             why = None if tokens else NO_TOKENS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import json
 import re
 import threading
 import time
@@ -32,7 +33,10 @@ OPTIONAL = (
 )
 TOKEN_OPTIONS = ("return_token_ids", "logprobs")  # each is of no use without the other
 SHAPING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # they change what tokens are drawn from
-_UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (supported|permitted))\b", re.IGNORECASE)
+_UNSUPPORTED = re.compile(
+    r"\b(unsupported|unknown|unrecognized|unexpected|deprecated|extra_forbidden|not (supported|permitted|allowed))\b",
+    re.IGNORECASE,
+)
 
 
 class EndpointPolicy:
@@ -168,7 +172,7 @@ class EndpointPolicy:
             except TimeoutError as error:
                 raise PolicyError(f"{self.name} did not answer within {self._timeout:g} s", retry=True) from error
             except openai.APIStatusError as error:
-                status, message = error.status_code, self._strike(str(error))
+                status, message = error.status_code, self._strike(_words(error))
                 if (option := _refused_option(status, message, _options(adapted), refused)) is None:
                     again = status in (408, 409, 429) or status >= 500
                     raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=again) from error
@@ -215,6 +219,14 @@ class EndpointPolicy:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await self._client.close()
+
+
+def _words(error: Any) -> str:
+    """Returns what a server said in an answer with an error status: its message, or else the body of the answer."""
+    message = str(error)
+    if error.body is None or re.fullmatch(r"Error code: [0-9]+", message.strip()) is None:
+        return message
+    return f"{message} - {json.dumps(error.body, ensure_ascii=False)[:2000]}"
 
 
 def _refused_option(status: int, message: str, sent: Set[str], refused: Collection[str]) -> str | None:

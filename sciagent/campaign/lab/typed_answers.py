@@ -90,6 +90,8 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
         raise UsageError(f"{name}: {said} is no number{_hint(name, plain, what)}")
     if abs(number.value) > LARGEST:
         raise UsageError(f"{name}: {said} is too large; no quantity is above {LARGEST:g}, so look at its exponent")
+    if number.value == 0 and Decimal(number.digits) != 0:
+        raise UsageError(f"{name}: {said} is too small to be told from 0; look at its exponent")
     return number
 
 
@@ -138,12 +140,18 @@ def mean_of(name: str, text: str) -> tuple[str, str, int]:
     readings = [read_number(name, each, "reading") for each in given]
     mean = statistics.fmean(reading.value for reading in readings)
     error = statistics.stdev(reading.value for reading in readings) / math.sqrt(len(readings))
-    places = 1 + max(map(_places, readings))
+    places = max(1 + max(map(_places, readings)), _places_of_three_digits(error))
     return f"{mean:.{places}f}" if places <= MOST_PLACES else f"{mean:.9e}", f"{error:.3g}", len(readings)
 
 
 def _split_readings(text: str) -> list[str]:
     return re.split(r"[\s;]+", _spelled(text).strip(" ;\n\t"))
+
+
+def _places_of_three_digits(error: float) -> int:
+    """Returns the number of decimal places that show three digits of a standard error, so that to round the mean moves
+    it by less than a hundredth of its error."""
+    return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 0
 
 
 def _places(number: TypedNumber) -> int:
@@ -175,7 +183,10 @@ def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Q
     unit = _unit(name, number.unit, known[name])
     if number.spread and spread is not None:
         raise UsageError(f"{name}: the uncertainty is given twice, as {number.spread} and as {cut(spread, 40)}")
-    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(number.sign, Censoring(limit or "none"))
+    chosen = Censoring(limit or "none")
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(number.sign, chosen)
+    if chosen not in (Censoring.NONE, censoring):
+        raise UsageError(f'{name}: "{cut(text, 40)}" says {censoring}, and {chosen} was chosen; give one of the two')
     as_typed = f"{number.sign}{number.digits}{'' if unit == '1' else ' ' + unit}"
     uncertainty = _uncertainty(name, number.spread or spread)
     return Quantity(number.value, unit, uncertainty, censoring, as_typed=as_typed)

@@ -298,7 +298,19 @@ class Pricing(Purchasing):
                     "exhaustive}` computes every candidate"
                 )
             return CampaignState.FINISHED, why
+        if too_dear := self._too_dear_for_all():
+            return CampaignState.BUDGET_SPENT, f"{too_dear}; {n} candidates still wait"
         return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
+
+    def _too_dear_for_all(self) -> str | None:
+        """Returns a text if what is left of the budget verifies none of the open candidates; None otherwise."""
+        costs = self.pool.costs[self.pool.open, self.pool.paid[-1]]
+        left = self._left(1.0)
+        if not len(costs) or costs.min() <= left:
+            return None
+        label = self._built.rungs[self._built.terminal].spec.rung
+        takes = f"{label} would take {100 * float(costs.min()):.2g} % of the budget or more"
+        return f"what is left of the budget holds no further job: {takes}, and {100 * max(left, 0):.2g} % are left"
 
     def _catch_up(self, connection: Connection) -> None:
         before = self.pool.arrived

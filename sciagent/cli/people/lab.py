@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
 STATES = {"waiting": "to be approved", "queued": "free"}
 COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
-Task = Annotated[int, typer.Argument(metavar="TASK", help="Number of the task in `sciagent lab list`.")]
+Task = Annotated[
+    int, typer.Argument(metavar="TASK", min=1, max=2**63 - 1, help="Number of the task in `sciagent lab list`.")
+]
 
 
 @app.command("list", epilog="Example: sciagent lab list --mine")

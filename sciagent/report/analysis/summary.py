@@ -112,11 +112,16 @@ def _sure(
 ) -> QuestionAnswered:
     lines, figure = against_imported(row, measured)
     if status.hits:
-        shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
+        contradicted = sum(r[3] == "contradicted" for r in table.rows)
+        shown = min(status.hits, contradicted + sum(r[3] == "hit" for r in table.rows))
+        near = table.near_edge
         figure = f"{shown - near} of {shown} clear of the limits"
         lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
         lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
         lines.append(_method_sentence(table))
+        if contradicted:
+            verb = "is" if contradicted == 1 else "are"
+            lines.append(f"{contradicted} of {many(shown, 'hit')} {verb} contradicted by a measured value.")
     if table.contradicted_misses:
         candidates = many(table.contradicted_misses, "candidate")
         lines.append(f"{candidates} missed a limit although a measured value lies inside it.")

@@ -50,7 +50,7 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
         if where is not None:
             files = [file_of(a.source) for a in imported if _holds(a, measured)]
             origin = f"{', '.join(dict.fromkeys(files))}, {measured.level.label}"
-            value = measured.quantity.as_typed or str(measured.quantity)
+            value = stated_value(measured)
             texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
     return "; ".join(texts) or None
 
@@ -87,6 +87,14 @@ def _outside(quantity: Quantity, window: Window) -> str | None:
 def _inside(quantity: Quantity, window: Window) -> str | None:
     """Returns that the value lies inside the window; None if it does not, or if it is a bound that does not tell."""
     return "inside the limits that were missed" if window.misses(quantity) is None else None
+
+
+def stated_value(measured: Measured) -> str:
+    """Returns the value as it was typed, with its standard uncertainty if that is known."""
+    quantity = measured.quantity
+    if quantity.as_typed is None:
+        return str(quantity)
+    return quantity.as_typed if quantity.uncertainty is None else f"{quantity.as_typed} ± {quantity.uncertainty:g}"
 
 
 def _holds(answer: EvidenceAnswer, measured: Measured) -> bool:

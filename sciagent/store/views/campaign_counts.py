@@ -121,13 +121,17 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     p, d = t.proposal.c, t.decision.c
     own = p.campaign_id == row.id
     unreadable = count(connection, t.proposal, *_unreadable(row))
+    used = spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60}
+    if row.spec.get("budget", {}).get("verifications") is not None:
+        terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
+        used["verifications"] = float(verifications(connection, row.id, terminal))
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
-        spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
+        spent=used,
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
         proposals=count(connection, t.proposal, own),
         unreadable=unreadable,

@@ -133,7 +133,7 @@ def read_sheet(text: str) -> AnswerSheet:
     """Returns the rows of a sheet; rows without an answer are left out."""
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
-    reader = csv.DictReader(io.StringIO("\n".join(lines)))
+    reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
     reader.fieldnames = columns = [name.strip() for name in reader.fieldnames or ()]
     if fault := _fault_of_head(head, columns):
         return AnswerSheet(columns, [], text, fault)
@@ -142,13 +142,28 @@ def read_sheet(text: str) -> AnswerSheet:
         rows = [_row(reader.line_num, cells) for cells in reader]
     except csv.Error:
         longest = f"{csv.field_size_limit():,}"
-        fault = f"line {reader.line_num + 1} has a cell of more than {longest} characters, or a quotation mark too many"
+        fault = (
+            f"near line {reader.line_num + 1} a cell has more than {longest} characters, or a quotation mark is "
+            "missing or too many"
+        )
         return AnswerSheet(columns, [], text, fault)
     rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
+    _mark_repeated(rows)
     fault = "" if rows else "no row has a value, or a reason why there is none"
     if len(rows) > MOST_ROWS:
         fault = f"{len(rows)} rows; {MOST_ROWS} are the most"
     return AnswerSheet(columns, rows, text, fault)
+
+
+def _mark_repeated(rows: Sequence[SheetRow]) -> None:
+    """Notes a fault of each row whose task has an answer in an earlier row."""
+    lines: dict[str, int] = {}
+    for row in rows:
+        task = row.cells.get("task", "")
+        if task in lines and not row.fault:
+            row.fault = f"task {task[:20]} has an answer in line {lines[task]} already; leave one of them out"
+            row.fault_in = "task"
+        lines.setdefault(task, row.line)
 
 
 def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
@@ -161,6 +176,8 @@ def _fault_of_head(head: str, columns: Sequence[str]) -> str:
     if ";" in head and "," not in head:
         fix = "save it as CSV with commas, and numbers with a decimal point"
         return f"the sheet has semicolons between its cells, as a German Excel writes; {fix}"
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        return f"the sheet has the column `{twice[0][:40]}` twice; leave one of them out"
     return "" if "task" in columns else "the sheet has no column `task`; take the template"
 
 

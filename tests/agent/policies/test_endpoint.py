@@ -285,6 +285,25 @@ def test_an_option_that_a_server_refuses_is_left_out_alone(
         assert (f"the server's own {option}" in str(sampled.untrainable)) is is_shaped
 
 
+@pytest.mark.parametrize("option", ["seed", "top_p"])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, '{{"error": {{"param": "{}"}}}}'),
+        (422, '{{"detail": [{{"type": "extra_forbidden", "loc": ["body", "{}"], "msg": "Extra inputs"}}]}}'),
+        (400, '[{{"error": {{"message": "{} is no known field"}}}}]'),
+        (400, "{} is not allowed"),
+    ],
+)
+def test_the_body_of_a_refusal_is_read_where_it_has_no_message(
+    server: ChatServer, policy: EndpointPolicy, option: str, status: int, body: str
+) -> None:
+    words = body.format(option)
+    server.respond = lambda request, n: (status, words) if has(request, option) else (200, with_tokens([1, 2]))
+    sampled = policy.sample(ASKED, (), Sampling(seed=3))
+    assert list(sampled.refused) == [option] and option in sampled.refused[option]
+
+
 def test_a_server_that_takes_one_of_two_options_keeps_the_other(server: ChatServer, policy: EndpointPolicy) -> None:
     both = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
     server.respond = lambda body, n: (

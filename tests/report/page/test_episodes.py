@@ -114,3 +114,11 @@ def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path:
     [turn] = shown.turns
     assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]
     assert turn.observations == ['{"status": "new"}'] and turn.forced is None and shown.trainable != "trainable"
+
+
+def test_a_turn_that_verified_nothing_is_shown(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = talked(own_ledger, tmp_path, episodes=1, turns=1)
+    trajectory = made.begin("alpha", 2)
+    made.say(trajectory, 0, "", tool="best", seen="c1ccccc1")
+    text = Parsed(rendered(made)).text
+    assert "0.5 core-seconds" in text and text.count("core-seconds \u00b7 trainable") <= 1

@@ -87,7 +87,7 @@ def test_a_gap_at_another_level_of_theory_does_not_contradict(hit: Maker) -> Non
 
 def test_the_badge_the_card_and_the_answer_say_so(hit: Maker) -> None:
     write(hit, Quantity(5.2, "eV", 0.1, as_typed="5.20 eV"))
-    told = "homo_lumo_gap = 5.20 eV (lab.csv, experiment) lies above the limit of the objective"
+    told = "homo_lumo_gap = 5.20 eV ± 0.1 (lab.csv, experiment) lies above the limit of the objective"
     assert against(hit) == told
     with hit.ledger.read() as connection:
         ladder = campaigns.rungs(connection, hit.row.id)
@@ -124,7 +124,7 @@ def test_a_value_inside_the_missed_limits_contradicts_a_miss(miss: Maker, value:
 
 def test_a_contradicted_miss_is_said_by_best_explain_and_the_report(miss: Maker) -> None:
     write(miss, Quantity(4.2, "eV", 0.1, as_typed="4.20 eV"))
-    told = "homo_lumo_gap = 4.20 eV (lab.csv, experiment) lies inside the limits that were missed"
+    told = "homo_lumo_gap = 4.20 eV ± 0.1 (lab.csv, experiment) lies inside the limits that were missed"
     with miss.ledger.read() as connection:
         ladder = campaigns.rungs(connection, miss.row.id)
         table = candidates.table(connection, miss.row, ladder)

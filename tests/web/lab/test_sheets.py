@@ -88,10 +88,12 @@ def test_the_cell_at_fault_is_marked(serve: Serve, cells: str, at_fault: str) ->
         ("task,value.homo_lumo_gap\n\u00b2,4.2 eV\n", 'there is no task "\u00b2"'),
         (
             "task,value.homo_lumo_gap\n{first}," + "4" * 200_000 + "\n",
-            "line 2 has a cell of more than 131,072 characters",
+            "near line 2 a cell has more than 131,072 characters",
         ),
         ("task,value.homo_lumo_gap\n{first},4,2\n", "write a decimal point"),
-        ("task,value.homo_lumo_gap\n{first},4.2 eV\n{first},4.3 eV\n", "a correction needs a reason"),
+        ("task,value.homo_lumo_gap\n{first},4.2 eV\n{first},4.3 eV\n", "has an answer in line 2 already"),
+        ("task,value.homo_lumo_gap,value.homo_lumo_gap\n{first},4.2 eV,4.3 eV\n", "`value.homo_lumo_gap` twice"),
+        ('task,value.homo_lumo_gap,comment\n{first},4.2 eV,"bottle 3\n', "a quotation mark is missing"),
     ],
 )
 def test_a_sheet_that_cannot_be_read_says_why(serve: Serve, text: str | bytes, fault: str) -> None:
