@@ -182,7 +182,10 @@ def _again(connection: Connection, task: LabTask, entry: LabEntry, before: Submi
     """Returns what became of an answer that was sent before. Raises EvidenceConflictError if it was another one."""
     same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
     if before.job_id != task.id or dict(before.said) != dict(entry.said) or not same_files:
-        raise EvidenceConflictError(f"the key {entry.key} was used for another answer; nothing was recorded")
+        raise EvidenceConflictError(
+            f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
+            "Load the task again to see the first one, and correct it there"
+        )
     known = submissions.evidence_key(connection, before.evidence_id) if before.evidence_id is not None else None
     return Recorded(task.id, task.state, known or "", before.revision, was_known=True, in_review=known is None)
 

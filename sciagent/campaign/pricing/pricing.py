@@ -168,7 +168,9 @@ class Pricing(Purchasing):
     def _unreleased(self, first_only: bool, put_off: Set[int]) -> Blocked | None:
         """Returns the obstacle if there is nothing to buy now, and would be something if more of the budget were
         released: a rung that everyone gets, or one that the law is to learn from."""
-        pool, left, whole = self.pool, self._left(), self._left(1.0)
+        pool = self.pool
+        left = self._left()
+        whole = self._left(1.0)
         if not left < whole:
             return None
         of = pool.open[~np.isin(pool.ids[pool.open], list(put_off))]

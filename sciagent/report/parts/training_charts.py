@@ -44,6 +44,8 @@ def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
         (runs, {"KL": _values(runs, lambda step: step.kl)}, "nats per token", "Divergence from the model at the start"),
         (runs, {"entropy": _values(runs, lambda step: step.entropy)}, "nats", "Entropy of the next token"),
     ]
+    explained = {"explained": _values(runs, lambda step: step.explained_variance)}
+    charts.append((runs, explained, SHARE, "Variance of what turns earned that the value head had foreseen"))
     drawn = [(_by_step(of, lines, label, caption), caption) for of, lines, label, caption in charts]
     drawn.append((_time(runs), "Time of a step, by phase"))
     return [(chart, caption) for chart, caption in drawn if chart]

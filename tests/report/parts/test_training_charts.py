@@ -19,6 +19,8 @@ def test_there_is_a_chart_for_what_is_known() -> None:
     assert list(taught) == ["Loss on the rows of data sets", "Entropy of the next token", "Time of a step, by phase"]
     assert {"Loss on the live ladder", "Mean reward of an episode, and its parts"} <= live.keys()
     assert {"Share of tokens that were masked", "Divergence from the model at the start"} <= live.keys()
+    ppo = drawn(TrainingCurve("ppo", [step(n, groups=2, explained_variance=n / 10) for n in (1, 2)]))
+    assert "Variance of what turns earned that the value head had foreseen" in ppo
     assert drawn() == {}
 
 
