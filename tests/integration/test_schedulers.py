@@ -122,13 +122,13 @@ def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: s
     assert max(one["utility"] for one in best) > 0.8
 
 
-@sci.verifier(measures="toy_gap", unit="eV", cost=0.01)
-def toy_gap(molecule: Any) -> tuple[float, float]:
+@sci.verifier(measures="plain_gap", unit="eV", cost=0.01)
+def plain_gap(molecule: Any) -> tuple[float, float]:
     return float(molecule.heavy_atoms), 0.01
 
 
-@sci.verifier(measures="toy_energy", unit="eV", cost=0.01)
-def toy_energy(molecule: Any) -> tuple[float, float]:
+@sci.verifier(measures="plain_energy", unit="eV", cost=0.01)
+def plain_energy(molecule: Any) -> tuple[float, float]:
     return molecule.heavy_atoms / 10, 0.01
 
 
@@ -144,13 +144,13 @@ def test_no_scheduler_buys_the_dear_rung_for_a_missed_objective(tmp_path: Path, 
         base=tmp_path,
         ledger=tmp_path / "toys.db",
         objectives=[
-            {"property": "toy_gap", "window": [3.5, 5.5], "unit": "eV"},
-            {"property": "toy_energy", "max": 1, "unit": "eV"},
+            {"property": "plain_gap", "window": [3.5, 5.5], "unit": "eV"},
+            {"property": "plain_energy", "max": 1, "unit": "eV"},
         ],
         ladder=[
             {"rung": "checks", "verifier": "molecule.checks"},
-            {"rung": "gap", "verifier": toy_gap, "gate": {"toy_gap": {"max": 20, "unit": "eV"}}},
-            {"rung": "energy", "verifier": toy_energy},
+            {"rung": "gap", "verifier": plain_gap, "gate": {"plain_gap": {"max": 20, "unit": "eV"}}},
+            {"rung": "energy", "verifier": plain_energy},
         ],
         goal={"kind": "hits"},
         budget={"core_seconds": 100, "rungs": {"energy": 4}},

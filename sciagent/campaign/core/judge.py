@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -74,12 +74,11 @@ def ladder_rules(
     """
     rules = []
     for position, rung in enumerate(ladder):
-        later = frozenset().union(*(r.measured for r in ladder[position + 1 : terminal + 1]))
+        above = ladder[position + 1 : terminal + 1]
+        later = frozenset().union(*(r.measured for r in above))
         below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         forgives = below and all(name in later or name not in rung.measured for name in accept)
-        decides = frozenset(name for name in accept if name in rung.measured and name not in later)
-        if not all(above.is_known for above in ladder[position + 1 : terminal + 1]):
-            decides = frozenset()  # an unknown rung may measure the same properties
+        decides = _decided(rung, above, accept)
         is_last = position == terminal
         judged = decides if is_last or goal == "hits" else frozenset()
         limits = {name: window for name, window in accept.items() if window is not None and name in judged}
@@ -95,6 +94,15 @@ def ladder_rules(
             )
         )
     return tuple(rules)
+
+
+def _decided(rung: RungTerms, above: Sequence[RungTerms], objectives: Iterable[str]) -> frozenset[str]:
+    """Returns the properties of the objectives that a rung decides. above: the later rungs up to the terminal one; an
+    unknown one may measure every property."""
+    if not all(later.is_known for later in above):
+        return frozenset()
+    measured_later = frozenset().union(*(later.measured for later in above))
+    return (rung.measured & frozenset(objectives)) - measured_later
 
 
 class Judgement(NamedTuple):

@@ -101,6 +101,20 @@ def _method_sentence(table: Table) -> str:
     return f"{share} {verb} nearer to a limit than the method's error against experiment."
 
 
+def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> str:
+    """Adds sentences on the hits that may be misses to `lines`; returns the figure of the question."""
+    contradicted = sum(r[3] == "contradicted" for r in table.rows)
+    shown = min(status.hits, contradicted + sum(r[3] == "hit" for r in table.rows))
+    near = table.near_edge
+    lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
+    lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
+    lines.append(_method_sentence(table))
+    if contradicted:
+        verb = "is" if contradicted == 1 else "are"
+        lines.append(f"{contradicted} of {many(shown, 'hit')} {verb} contradicted by a measured value.")
+    return f"{shown - near} of {shown} clear of the limits"
+
+
 def _sure(
     row: CampaignRow,
     status: CampaignCounts,
@@ -112,16 +126,7 @@ def _sure(
 ) -> QuestionAnswered:
     lines, figure = against_imported(row, measured)
     if status.hits:
-        contradicted = sum(r[3] == "contradicted" for r in table.rows)
-        shown = min(status.hits, contradicted + sum(r[3] == "hit" for r in table.rows))
-        near = table.near_edge
-        figure = f"{shown - near} of {shown} clear of the limits"
-        lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
-        lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
-        lines.append(_method_sentence(table))
-        if contradicted:
-            verb = "is" if contradicted == 1 else "are"
-            lines.append(f"{contradicted} of {many(shown, 'hit')} {verb} contradicted by a measured value.")
+        figure = _hits_in_doubt(status, table, lines)
     if table.contradicted_misses:
         candidates = many(table.contradicted_misses, "candidate")
         lines.append(f"{candidates} missed a limit although a measured value lies inside it.")

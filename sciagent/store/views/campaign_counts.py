@@ -109,6 +109,15 @@ def members(connection: Connection, campaign_id: int) -> int:
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)
 
 
+def _used(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> dict[str, float]:
+    """Returns what is used of each limit, by its name in the budget. labels: of the rungs, in ladder order."""
+    used = spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60}
+    if row.spec.get("budget", {}).get("verifications") is not None:
+        terminal = labels.index(row.spec["terminal"])
+        used["verifications"] = float(verifications(connection, row.id, terminal))
+    return used
+
+
 def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     """Returns the counts that `sciagent status` shows, from a few queries."""
     standing = places(connection, row)
@@ -121,17 +130,13 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     p, d = t.proposal.c, t.decision.c
     own = p.campaign_id == row.id
     unreadable = count(connection, t.proposal, *_unreadable(row))
-    used = spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60}
-    if row.spec.get("budget", {}).get("verifications") is not None:
-        terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
-        used["verifications"] = float(verifications(connection, row.id, terminal))
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
-        spent=used,
+        spent=_used(connection, row, [rung.name for rung in ladder]),
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
         proposals=count(connection, t.proposal, own),
         unreadable=unreadable,
