@@ -140,7 +140,7 @@ def mean_of(name: str, text: str) -> tuple[str, str, int]:
     readings = [read_number(name, each, "reading") for each in given]
     mean = statistics.fmean(reading.value for reading in readings)
     error = statistics.stdev(reading.value for reading in readings) / math.sqrt(len(readings))
-    places = max(1 + max(map(_places, readings)), _places_of_three_digits(error))
+    places = max(1 + max(map(_places, readings)), _places_of_two_digits(error))
     return f"{mean:.{places}f}" if places <= MOST_PLACES else f"{mean:.9e}", f"{error:.3g}", len(readings)
 
 
@@ -148,10 +148,10 @@ def _split_readings(text: str) -> list[str]:
     return re.split(r"[\s;]+", _spelled(text).strip(" ;\n\t"))
 
 
-def _places_of_three_digits(error: float) -> int:
-    """Returns the number of decimal places that show three digits of a standard error, so that to round the mean moves
-    it by less than a hundredth of its error."""
-    return max(0, 2 - math.floor(math.log10(error))) if error > 0 else 0
+def _places_of_two_digits(error: float) -> int:
+    """Returns the number of decimal places that show two digits of a standard error, so that to round the mean moves it
+    by at most a twentieth of its error."""
+    return max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
 
 
 def _places(number: TypedNumber) -> int:

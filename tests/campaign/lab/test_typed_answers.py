@@ -141,12 +141,12 @@ def test_a_reading_that_is_no_number_is_explained(readings: str, fault: str) -> 
 
 
 def test_the_mean_of_readings_keeps_their_digits() -> None:
-    assert mean_of("logp", " \u22121.61; -1.58\n-1.66 ") == ("-1.6167", "0.0233", 3)
-    assert mean_of("logp", "1.2e-4 1.4e-4") == ("0.0001300", "1e-05", 2)
+    assert mean_of("logp", " \u22121.61; -1.58\n-1.66 ") == ("-1.617", "0.0233", 3)
+    assert mean_of("logp", "1.2e-4 1.4e-4") == ("0.000130", "1e-05", 2)
     assert mean_of("logp", "2e-40 4e-40")[0] == "3.000000000e-40"
-    assert mean_of("logp", "1 1 2")[:2] == ("1.333", "0.333")
+    assert mean_of("logp", "1 1 2")[:2] == ("1.33", "0.333")
     mean, error, n = mean_of("logp", "5 " * 45 + "6 " * 55)
-    assert abs(float(mean) - 5.55) < 0.01 * float(error) and n == 100
+    assert abs(float(mean) - 5.55) < 0.05 * float(error) and n == 100
 
 
 def test_a_number_that_only_looks_like_0_is_refused() -> None:
