@@ -34,7 +34,7 @@ def test_salts_are_bred_listed_exported_and_verified() -> None:
     assert shown.count("proposals: 100") == 1
     Path("salts.yaml").write_text(shown.replace("proposals: 100", "proposals: 12"), encoding="utf-8")
     Path("salts.csv").write_text(block_with("halite", "csv", PAGE).text, encoding="utf-8")
-    assert "fluorite" in typed("salts.yaml")["best"]
+    assert "\thit\t" in typed("salts.yaml")["best"]
     assert Path("salts.cif").read_text(encoding="utf-8").count("data_") >= 10
     [verify] = re.findall(r"`sciagent (verify my\.cif .*?)`", PAGE.read_text(encoding="utf-8"))
     Path("my.cif").write_text(cells("periclase"), encoding="utf-8")
