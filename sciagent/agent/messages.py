@@ -128,7 +128,7 @@ class Sampled:
     grammar: bool = False
     """Whether a schema restricted the answer or its calls."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """What the server said of each option of the request that it refuses and that was left out, by option."""
+    """Words with which the server refused options of the request, by option; these options were left out."""
 
     @property
     def untrainable(self) -> str | None:

@@ -80,6 +80,8 @@ def test_two_answers_that_are_refused_hold_up_no_other(browser: Browser, served:
     for number, text in words.items():
         expect(pages[number].locator("#fault .fault")).to_contain_text(text)  # it stands on its task
         assert values(served, number) == []
+    for shown in pages.values():
+        shown.close()  # a browser has six connections to a server, and each open page may hold one
     page = context.new_page()
     page.goto("/tasks")
     expect(page.locator("#unsent")).to_contain_text("2 answers were not taken")

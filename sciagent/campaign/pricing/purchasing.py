@@ -38,7 +38,7 @@ from sciagent.scheduling.rules.thresholds import Thresholds
 
 
 class BlockedBy(StrEnum):
-    """What a worthwhile purchase exceeds."""
+    """The limit that a worthwhile purchase exceeds."""
 
     SLICE = "slice"  # the share of the budget that is released so far; more candidates release more
     BUDGET = "budget"  # what is left of the whole budget

@@ -42,7 +42,7 @@ class ModelSource:
     total: int | None = None
     patience = 100
     fault: str | None = None
-    """What the model failed by, once it is not asked any more."""
+    """Reason why the model is not asked any more; None while it is asked."""
 
     def __init__(
         self,

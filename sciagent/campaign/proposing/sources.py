@@ -186,7 +186,7 @@ class SideBySide:
 
     @property
     def fault(self) -> str | None:
-        """What each proposer that failed said; None if none has."""
+        """The reasons of all proposers that failed; None if none has failed."""
         faults = [f"{name}: {source.fault}" for name, source in self._sources.items() if source.fault is not None]
         return "; ".join(faults) or None
 

@@ -212,7 +212,9 @@ def approve_several(request: Request) -> Response:
 def review(request: Request, task: int) -> Response:
     """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
     the page showed, both are shown, and nothing is recorded."""
-    built, who, said = _of(request), visitor(request).who, TypedForm(texts(request))
+    built = _of(request)
+    who = visitor(request).who
+    said = TypedForm(texts(request))
     seen = _seen(said) or 0
     try:
         if said.of("decision") == "accept":
