@@ -24,7 +24,7 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.settings import engines_file
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
-PATIENCE = 120  # seconds for the imports of another environment from a cold disk
+ANSWER_PATIENCE = 120  # seconds for the imports of another environment from a cold disk
 INSTALL = "pip install --no-deps sciagent && pip install pydantic numpy psutil ase pymatgen"
 """The packages that an environment needs beside its engine, for crystals; for molecules rdkit instead of pymatgen."""
 HEAD = "# Python environments of engines, see `sciagent engines --help`\n"
@@ -101,12 +101,12 @@ def ask(python: Path, *arguments: str, stdin: str = "") -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE,
+            timeout=ANSWER_PATIENCE,
             start_new_session=True,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{python} did not answer within {PATIENCE} s") from None
+        raise UsageError(f"{python} did not answer within {ANSWER_PATIENCE} s") from None
     except OSError as error:
         raise UsageError(f"{python} does not start: {error.strerror}") from None
     if done.returncode or not done.stdout.strip():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 from sciagent.yaml.validation import validated
 from sciagent_bench.case import Case
 from sciagent_bench.known_rungs import KnownRungs
@@ -60,7 +60,7 @@ class TableFile(BaseModel):
 
 def read_collection(path: Path) -> Mapping[str, TableSpec]:
     """Returns the tables by name. Raises SpecError with every mistake."""
-    return validated(read(text_of(path), "a file of tables", "tables:"), str(path), TableFile).tables
+    return validated(read(read_text(path), "a file of tables", "tables:"), str(path), TableFile).tables
 
 
 def compared(tables: Mapping[str, Mapping[str, Any]], rival: str) -> Mapping[str, Mapping[str, Any]]:

@@ -21,10 +21,10 @@ from sciagent.chemistry.editing.parts import ring_systems
 from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.chemistry.standardise import atoms_of
 
-REMEMBERED = 1 << 14
+REMEMBERED_FAMILIES = 1 << 14
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=REMEMBERED_FAMILIES)
 def family(smiles: str) -> str:
     """Returns the Murcko scaffold of a compound as SMILES, the same for its stereoisomers, isotopologues and tautomers.
 
@@ -34,7 +34,7 @@ def family(smiles: str) -> str:
     return smiles if mol is None else _scaffold(mol)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=REMEMBERED_FAMILIES)
 def ring_families(smiles: str) -> tuple[str, ...]:
     """Returns the ring systems of a compound, sorted: fused, bridged and spiro rings with their elements and bonds.
 

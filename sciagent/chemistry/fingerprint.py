@@ -20,7 +20,7 @@ from rdkit.DataStructs import ExplicitBitVect
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
-REMEMBERED = 4096
+REMEMBERED_FINGERPRINTS = 4096
 N_BITS = 2048
 RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
@@ -82,7 +82,7 @@ def _traits(mol: Any) -> tuple[float, ...]:
     return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(share / SHARE for share in shares))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=REMEMBERED_FINGERPRINTS)
 def features(smiles: str) -> Features:
     """Returns scaffold and fingerprint of a canonical SMILES. Both are empty if RDKit cannot process the text, since
     one candidate must never end a campaign."""

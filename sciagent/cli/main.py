@@ -142,10 +142,10 @@ PANELS: dict[str, tuple[Listed, ...]] = {
 GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
-    "audit": (audit.app, "Laboratory", "The trail of what people did"),
+    "audit": (audit.audit_app, "Laboratory", "The trail of what people did"),
     "engines": (engines.app, "Data", "Python environments of engines"),
     "models": (models.app, "Agents", "Language models on this machine"),
-    "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
+    "adapters": (serve_model.adapters_app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (dataset.app, "Learning", "Data sets for training"),
     "train": (train.app, "Learning", "Train a model on a data set"),

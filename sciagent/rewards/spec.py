@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import did_you_mean
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 from sciagent.yaml.validation import Faults, fault, validated
 
 Unsettled = Literal["settled", "posterior", "robust"]
@@ -110,4 +110,4 @@ class RewardSpec(BaseModel):
 
 def load_rewards(path: Path) -> RewardSpec:
     """Reads a description of rewards. Raises SpecError, with all mistakes by line."""
-    return validated(read(text_of(path)), str(path), RewardSpec)
+    return validated(read(read_text(path)), str(path), RewardSpec)

@@ -22,7 +22,7 @@ DRAWN = 0.1  # fraction in the random sample,
 UPPER = 12_000  # and number of best-predicted others that are evaluated
 EACH = 10  # sampled candidates per fitted number of a regression; with fewer there is no prediction
 FITTED = 10_000  # largest number of sampled candidates per regression
-BLOCK = 1 << 14  # candidates computed at a time
+SUBSAMPLE_BLOCK = 1 << 14  # candidates computed at a time
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Arr
         x = _inputs(pool, of[some], before[some], columns, open_)
         centre, spread = x.mean(0), np.maximum(x.std(0), 1e-9)
         weights = np.linalg.lstsq(_curved((x - centre) / spread), np.log(known[some]), rcond=None)[0]
-        for start in range(0, len(kind), BLOCK):
-            mine = kind[start : start + BLOCK]
+        for start in range(0, len(kind), SUBSAMPLE_BLOCK):
+            mine = kind[start : start + SUBSAMPLE_BLOCK]
             x = _inputs(pool, of[mine], before[mine], columns, open_)
             guess[mine] = np.exp(np.minimum(_curved((x - centre) / spread) @ weights, 700.0))
     return guess

@@ -11,7 +11,7 @@ from sciagent.agent.trace.linearise import CONTEXT, Row
 from sciagent.agent.trace.recomputing import schema_of
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable
-from sciagent.store.learning.tool_sets import content_of
+from sciagent.store.learning.tool_sets import tool_set_content
 
 
 class SampledTokens(NamedTuple):
@@ -34,7 +34,7 @@ class SampledAnswers:
         self._all = turns
         self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
         ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
-        self._tool_sets = {id_: content_of(connection, id_) for id_ in ids}
+        self._tool_sets = {id_: tool_set_content(connection, id_) for id_ in ids}
 
     def spans(self, row: Row) -> list[Mapping[str, object]]:
         """Returns for each turn that a row trains where its answer lies, and what it was drawn under.

@@ -35,7 +35,7 @@ COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "unpaired": answers.UNPAIRED,
     "skill": answers.HINDSIGHT,
 }
-GROUP = {"rows": token_rows.GROUP}
+GROUPS = {"rows": token_rows.GROUP}
 OTHERS = 200  # answers: rows of a row group, which are in memory together
 
 Progress = Callable[[str, int, int], None]
@@ -106,7 +106,7 @@ class _Builder:
         metadata = {"sciagent": __version__, "dataset": self._wish.kind, "watermark": str(self._as_of)}
         rows: dict[str, int] = {
             split: ArrowRows(
-                schema(columns, metadata | {"split": split}), self._rows(split), GROUP.get(self._wish.kind, OTHERS)
+                schema(columns, metadata | {"split": split}), self._rows(split), GROUPS.get(self._wish.kind, OTHERS)
             ).write(folder / f"{split}.parquet")
             for split in SPLITS
         }

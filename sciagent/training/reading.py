@@ -21,7 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
-from sciagent.store.learning.tool_sets import content_of
+from sciagent.store.learning.tool_sets import tool_set_content
 from sciagent.store.views import report_episodes
 from sciagent.store.views.report_episodes import Proposed
 from sciagent.training.answer_spans import SampledAnswers, SampledTokens
@@ -144,6 +144,6 @@ class TrainingCampaign:
 
     def _offered(self, connection: Connection, tool_set_id: int | None) -> str:
         if tool_set_id not in self._tools:
-            offered = content_of(connection, int(tool_set_id or 0))["tools"]
+            offered = tool_set_content(connection, int(tool_set_id or 0))["tools"]
             self._tools[tool_set_id] = json.dumps(offered, ensure_ascii=False)
         return self._tools[tool_set_id]

@@ -48,13 +48,13 @@ REWARDS = (
     TableColumn("terms", "text", "JSON: the parts of the reward by name"),
     TableColumn("candidates", "text", "JSON: the candidates with value, cost and whether they are settled"),
 )
-GROUP = 500  # turns of a row group
+TABLE_GROUP = 500  # turns of a row group
 
 
 def trajectory_rows(connection: Connection, campaign: TrainingCampaign) -> ArrowRows:
     """Returns a row per turn of a model."""
     metadata = table_metadata(campaign.built.row, "trajectories")
-    return ArrowRows(schema(TRAJECTORIES, metadata), _turns(connection, campaign), GROUP)
+    return ArrowRows(schema(TRAJECTORIES, metadata), _turns(connection, campaign), TABLE_GROUP)
 
 
 def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mapping[str, Any]]:
@@ -73,7 +73,9 @@ def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mappi
 def reward_rows(connection: Connection, campaign: TrainingCampaign, version: int) -> ArrowRows:
     """Returns a row per rewarded turn, and one for the outcome of each episode."""
     return ArrowRows(
-        schema(REWARDS, table_metadata(campaign.built.row, "rewards")), _rewards(connection, campaign, version), GROUP
+        schema(REWARDS, table_metadata(campaign.built.row, "rewards")),
+        _rewards(connection, campaign, version),
+        TABLE_GROUP,
     )
 
 

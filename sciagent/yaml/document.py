@@ -96,7 +96,7 @@ def report(name: str, faults: Sequence[Fault]) -> str:
     return "\n".join(lines)
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Returns the text of a file. Raises SpecError if it is not a regular file, too long, or not UTF-8."""
     try:
         with open_input(path) as stream:

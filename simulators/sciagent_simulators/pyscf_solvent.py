@@ -18,13 +18,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-Solvent = Literal[
+PyscfSolvent = Literal[
     "acetone", "acetonitrile", "aniline", "benzaldehyde", "benzene", "carbon disulfide", "chloroform", "cyclohexane",
     "1,2-dichloroethane", "dichloromethane", "diethyl ether", "dimethyl sulfoxide", "dimethylformamide", "dioxane",
     "ethanol", "ethyl acetate", "hexadecane", "hexane", "methanol", "nitromethane", "octanol", "tetrahydrofuran",
     "toluene", "water",
 ]  # fmt: skip
-SOLVENTS: tuple[str, ...] = get_args(Solvent)
+PYSCF_SOLVENTS: tuple[str, ...] = get_args(PyscfSolvent)
 SolventModel = Literal["SMD", "IEF-PCM", "C-PCM", "ddCOSMO"]
 
 # A solvent's name in the table of SMD, where it differs from the common name.
@@ -45,7 +45,7 @@ def constants(solvent: str) -> tuple[float, float]:
     """Returns static dielectric constant and refractive index at 298 K. Raises KeyError for an unlisted solvent."""
     from pyscf.solvent.smd import solvent_db
 
-    if solvent not in SOLVENTS:
+    if solvent not in PYSCF_SOLVENTS:
         raise KeyError(solvent)
     row = solvent_db[_SMD.get(solvent, solvent)]
     return float(row[5]), float(row[0])

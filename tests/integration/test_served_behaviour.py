@@ -18,7 +18,7 @@ from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning.tool_sets import content_of
+from sciagent.store.learning.tool_sets import tool_set_content
 from tests.support import vllm
 from tests.support.campaigns import sciagent
 
@@ -77,7 +77,7 @@ def test_every_recorded_turn_has_the_behaviour_of_the_same_model_in_process(
             for call in recorded_calls(connection, id_) if rows else ():
                 row = rows[call.turn]
                 assert row["untrainable"] is None and row["sampling"]["grammar"] is structured
-                again = behaviour_of(policy, call, row["sampling"], content_of(connection, row["tool_set_id"]))
+                again = behaviour_of(policy, call, row["sampling"], tool_set_content(connection, row["tool_set_id"]))
                 largest = max(largest, *(abs(a - b) for a, b in zip(again, row["behaviour"], strict=True)))
                 tokens, turns = tokens + len(again), turns + 1
     ledger.close()

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
-from sciagent_simulators.pyscf_solvent import SOLVENTS, answer_fast, constants, in_solvent
+from sciagent_simulators.pyscf_solvent import PYSCF_SOLVENTS, answer_fast, constants, in_solvent
 from sciagent_simulators.tblite_engine import HARTREE
 
 HF = DftSettings(functional="hf", spin_check="off", grid_level=0, conv_tol=1e-10)
@@ -60,7 +60,7 @@ def test_born_energy_of_a_spherical_ion():
 
 
 def test_every_solvent_has_its_constants():
-    assert all(constants(name)[0] > 1.8 and 1.3 < constants(name)[1] < 1.7 for name in SOLVENTS)
+    assert all(constants(name)[0] > 1.8 and 1.3 < constants(name)[1] < 1.7 for name in PYSCF_SOLVENTS)
     assert constants("water") == pytest.approx((78.36, 1.3328), abs=0.01)
     assert constants("acetonitrile")[0] == pytest.approx(35.7, abs=0.1)
     with pytest.raises(KeyError):

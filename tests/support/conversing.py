@@ -55,7 +55,7 @@ class Conversing(Rewarded):
                 if (molecule := molecule_or_none(text)) is not None
             }
             ids = candidates.enter(connection, proposed.values())
-            offered = tool_sets.enter(connection, TOOLS)
+            offered = tool_sets.enter_tool_set(connection, TOOLS)
             trajectory = trajectories.open_(
                 connection,
                 self.built.row.id,

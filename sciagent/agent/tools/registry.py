@@ -234,11 +234,13 @@ def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
     for tool in tools:
         name = {"type": "string", "enum": [tool.name]}
         flat = _plain(tool.arguments.model_json_schema(), described=False)
-        cases += [_object({"name": name, "arguments": case}) for case in (tool.cases(flat) if tool.cases else [flat])]
+        cases += [
+            _object_schema({"name": name, "arguments": case}) for case in (tool.cases(flat) if tool.cases else [flat])
+        ]
     return {"anyOf": cases}
 
 
-def _object(entries: Mapping[str, Any]) -> JsonSchemaValue:
+def _object_schema(entries: Mapping[str, Any]) -> JsonSchemaValue:
     return {"type": "object", "properties": dict(entries), "required": list(entries), "additionalProperties": False}
 
 
@@ -249,7 +251,7 @@ def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
         if "$ref" in node:
             return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
         if node.get("type") == "object":
-            return _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+            return _object_schema({name: plain(entry) for name, entry in node.get("properties", {}).items()})
         kept = {name: value for name, value in node.items() if name not in dropped}
         if "anyOf" in node:
             kept["anyOf"] = [plain(option) for option in node["anyOf"]]

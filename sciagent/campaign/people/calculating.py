@@ -138,7 +138,7 @@ def _calculated(
         return CalculatedCandidate(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
-        names.enter(connection, None, [(candidate_id, molecule.names)])
+        names.enter_names(connection, None, [(candidate_id, molecule.names)])
     for rung in rungs:
         answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
         if answer.outcome is not Outcome.OK:

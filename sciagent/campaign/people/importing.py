@@ -353,7 +353,7 @@ def _write(
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
-        names.enter(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
+        names.enter_names(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
         writer = _Writer(connection, path, source, who, revise, replicate, report)
         for start in range(0, len(rows), CHUNK):
             writer.write(rows[start : start + CHUNK], ids)

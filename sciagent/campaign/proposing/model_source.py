@@ -75,7 +75,7 @@ class ModelSource:
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._tool_set_id = tool_sets.enter(connection, self._tools.content(self._must_call))
+        self._tool_set_id = tool_sets.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # by the model's name in its answers
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()

@@ -43,7 +43,7 @@ class McpEpisode:
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
             offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
-            self._tool_set_id = tool_sets.enter(connection, offered.content(required=True))
+            self._tool_set_id = tool_sets.enter_tool_set(connection, offered.content(required=True))
 
     def __enter__(self) -> McpEpisode:
         fast = self._built.fast

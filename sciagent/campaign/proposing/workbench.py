@@ -236,7 +236,7 @@ class CampaignWorkbench:
         fresh_features = [each for each, note in zip(described, notes, strict=True) if note["candidate"]]
         remember_families(connection, self._built.subject, {ids[key]: found for key, found in fresh_features})
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
-        names.enter(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
+        names.enter_names(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note

@@ -116,7 +116,7 @@ class RolloutRunner:
         self._is_script, self._is_known = identity.source == SCRIPT, identity.base_sha256 is not None
         self._policy_ids = dict[str, int]()  # by the name in the answers
         with built.ledger.begin() as connection:
-            tool_set = tool_sets.enter(connection, self._tools.content(self._must_call))
+            tool_set = tool_sets.enter_tool_set(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
 
     @property

@@ -12,13 +12,13 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.checks import check_together, draft
 from sciagent.campaign.spec.rungs import find_verifier
 from sciagent.errors import did_you_mean
-from sciagent.yaml.document import Loc, read, show, text_of
+from sciagent.yaml.document import Loc, read, show, read_text
 from sciagent.yaml.validation import keys_at, unknown_key, validated
 
 
 def load_spec(path: Path) -> CampaignSpec:
     """Reads the campaign in a YAML file. Relative paths start at its folder. Raises SpecError."""
-    return parse_spec(text_of(path), str(path), path.resolve().parent)
+    return parse_spec(read_text(path), str(path), path.resolve().parent)
 
 
 def parse_spec(

@@ -39,7 +39,7 @@ def evaluate(
     answer = evaluated(
         file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=None if quiet else _told
     )
-    put_answer(answer, json, _parts(answer), *_notes(answer))
+    put_answer(answer, json, _evaluation_parts(answer), *_notes(answer))
     if answer.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
     if answer.failed or any(arm.failed for arm in answer.arms.values()):
@@ -51,7 +51,7 @@ def _told(campaign: EvaluatedCampaign, done: int, of: int) -> None:
     say(f"{done}/{of} {campaign.campaign}: {hits}, {campaign.core_seconds:.1f} core-seconds")
 
 
-def _parts(answer: EvaluationAnswer) -> Iterator[Part]:
+def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
     columns = ("hits", "per verification", "per core-second", "scaffolds", "per verification", "valid")
     table = plain_table("", "arm", *columns, left=["arm"])
     for name, arm in answer.arms.items():

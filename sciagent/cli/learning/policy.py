@@ -42,7 +42,7 @@ def show(
     from sciagent.training.evaluation.policies import show as shown
 
     answer = shown(open_ledger(ledger), name)
-    put_answer(answer, json, _parts(answer))
+    put_answer(answer, json, _policy_parts(answer))
 
 
 @app.command(epilog="Example: sciagent policy promote tiny-grpo --as production --reason 'twice the hits'")
@@ -83,7 +83,7 @@ def _sentence(change: ChangedRole) -> str:
     return f"{change.role} is {change.policy}" + (f"; before, it was {change.before}" if change.before else "")
 
 
-def _parts(answer: ShownPolicy) -> Iterator[Part]:
+def _policy_parts(answer: ShownPolicy) -> Iterator[Part]:
     policy = answer.policy
     yield Paragraph(
         f"{policy.policy}  {policy.source}" + (f"  roles: {', '.join(policy.roles)}" if policy.roles else "")

@@ -72,7 +72,7 @@ def recipe(
         run = RecipeRun(spec, settings, store, watching)
         with each_signal(run.stop, last=raise_interrupt):
             answer = run.run(until)
-    put_trained(answer, json, _parts(answer))
+    put_trained(answer, json, _recipe_parts(answer))
     if answer.stopped_by not in ("stages", "until"):
         raise typer.Exit(Exit.FAILED)
 
@@ -123,7 +123,7 @@ def _watched(json: bool) -> Iterator[_Lines | _Bar]:
         yield _Bar(bar)
 
 
-def _parts(answer: RecipeAnswer) -> Iterator[Part]:
+def _recipe_parts(answer: RecipeAnswer) -> Iterator[Part]:
     table = plain_table("", "stage", "steps", "hits by verification", "difference", "policy", left=["policy"])
     for stage in answer.stages:
         after = "" if stage.after is None else f"{stage.after[0]:.3g}"

@@ -20,7 +20,7 @@ EndpointOption = Annotated[
 ]
 
 
-app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
+adapters_app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
 
 
 def serve_model(
@@ -79,7 +79,7 @@ def serve_model(
         running.wait()
 
 
-@app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
+@adapters_app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
 def load(
     name: str = typer.Argument(help="What to call it; its hash is added, `policy-1@1a2b3c4d`."),
     folder: Path = typer.Argument(help="With adapter_config.json and adapter_model.safetensors."),
@@ -94,7 +94,7 @@ def load(
     put(served)
 
 
-@app.command(epilog="Example: sciagent adapters unload policy-1")
+@adapters_app.command(epilog="Example: sciagent adapters unload policy-1")
 def unload(
     name: str = typer.Argument(help="As `sciagent adapters list` shows it; without @HASH if only one has this name."),
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
@@ -105,8 +105,8 @@ def unload(
     say(f"{endpoint} answers as {lora_adapters.unload(endpoint, name)} no more")
 
 
-@app.command("list", epilog="Example: sciagent adapters list")
-def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
+@adapters_app.command("list", epilog="Example: sciagent adapters list")
+def show_adapters(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import lora_adapters
 

@@ -10,10 +10,10 @@ from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
 
-app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)
+audit_app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)
 
 
-@app.command(epilog="Example: sciagent audit verify")
+@audit_app.command(epilog="Example: sciagent audit verify")
 def verify(
     since: str | None = typer.Option(
         None, "--since", metavar="HASH", help="A hash from `audit head`: finds a tail that was rewritten since."
@@ -35,7 +35,7 @@ def verify(
         raise typer.Exit(Exit.FAILED)
 
 
-@app.command(epilog="Example: sciagent audit head")
+@audit_app.command(epilog="Example: sciagent audit head")
 def head(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Print the last hash, for a notebook or a printed page."""
     from sciagent.store.people import audit
@@ -46,7 +46,7 @@ def head(ledger: options.Ledger = None, json: options.Json = False) -> None:
     put_answer({"entry": entry, "hash": hash_, "at": last and last.at}, json, [Line(f"{hash_} (entry {entry})")])
 
 
-@app.command(epilog="Example: sciagent audit export -o audit.jsonl")
+@audit_app.command(epilog="Example: sciagent audit export -o audit.jsonl")
 def export(
     output: Path | None = typer.Option(None, "--output", "-o", help="A file; default: stdout."),
     ledger: options.Ledger = None,

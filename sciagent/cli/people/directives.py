@@ -87,7 +87,7 @@ def amend(
     from sciagent.api.other_drivers import driver_line
     from sciagent.campaign.people import amending
     from sciagent.store.campaign_state import directives
-    from sciagent.yaml.document import text_of
+    from sciagent.yaml.document import read_text
 
     if bool(budget or goal_count or workers) == (file is not None):
         raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
@@ -96,7 +96,7 @@ def amend(
     with opened.read() as connection:
         row = pick_campaign(connection, name)
     if file is not None:
-        source = text_of(file)
+        source = read_text(file)
         spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
     else:
         source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from sciagent.domain.jobs.resource_requests import CORES, GPU, MOST_OTHERS, NAME
 from sciagent.errors import NoPartitionError
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 from sciagent.yaml.validation import Faults, fault, validated
 
 RESERVED = (
@@ -197,7 +197,7 @@ class SiteProfile(Profile):
 
 def load_site(path: Path) -> SiteProfile:
     """Read the profile in a YAML file. Raises SpecError, which lists all mistakes, each with line and column."""
-    return parse_site(text_of(path), str(path))
+    return parse_site(read_text(path), str(path))
 
 
 def parse_site(text: str, name: str = "site.yaml") -> SiteProfile:

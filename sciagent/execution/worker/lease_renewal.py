@@ -12,7 +12,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
 
-LOOK_SECONDS = 1.0  # between checks for cancelled jobs
+CANCELLED_LOOK_SECONDS = 1.0  # between checks for cancelled jobs
 BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 
@@ -56,7 +56,7 @@ class Keeper:
 
     def _keep(self) -> None:
         last = time.monotonic()
-        while not self._stop.wait(min(LOOK_SECONDS, BEAT_SECONDS)):
+        while not self._stop.wait(min(CANCELLED_LOOK_SECONDS, BEAT_SECONDS)):
             with self._lock:
                 mine = set(self._held)
             claims = [claim for held in mine for claim in held.claims]

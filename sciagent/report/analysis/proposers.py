@@ -37,7 +37,7 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
         blank = {"proposer": name, "utility": None, "costs": Counter[str](), "hits_per_core_hour": None}
         return figures.setdefault(name, blank | dict.fromkeys(COUNTED, 0))
 
-    for spent in ask.turns(connection, row):
+    for spent in ask.turns_by_proposer(connection, row):
         of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
         of(spent.proposer)["costs"].update(spent.costs)
     for group in ask.handed(connection, row):

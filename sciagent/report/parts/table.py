@@ -21,7 +21,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.names import fields_of, names_of
+from sciagent.store.results.names import name_fields, names_of
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
@@ -69,7 +69,7 @@ class Entry:
 
 def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
     """Returns the columns with the names of input files; none if no candidate of the campaign has a name."""
-    return list(cells({}, fields_of(connection, row.id)))
+    return list(cells({}, name_fields(connection, row.id)))
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
@@ -108,7 +108,7 @@ def entries(
     """
     ladder = rungs(connection, row.id)
     labels = {r.position: r.name for r in ladder}
-    names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
+    names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, name_fields(connection, row.id)
     fits = ask.fits_by_rung(ladder)
     for page in ask.pages(connection, row, PAGE, hits, last):
         ids = [candidate.id for candidate in page]

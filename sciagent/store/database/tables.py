@@ -7,12 +7,28 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
-from sciagent.store.database import candidate_tables as candidates
-from sciagent.store.database import lab_tables as lab
-from sciagent.store.database import learning_tables as learning
-from sciagent.store.database import people_tables as people
-from sciagent.store.database import policy_tables as policies
+from sciagent.store.database import feature_tables as features
 from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
+from sciagent.store.database.feature_tables import (
+    access,
+    audit_entry,
+    campaign_policy,
+    evaluation,
+    evaluation_arm,
+    lab_task,
+    membership,
+    person,
+    policy,
+    policy_role,
+    reward,
+    reward_spec,
+    reward_version,
+    rollout_group,
+    sample,
+    submission,
+    tool_set,
+    training_use,
+)
 from sciagent.store.database.table_parts import (
     index_of_some,
     keyed,
@@ -24,25 +40,36 @@ from sciagent.store.database.table_parts import (
     table,
 )
 
-__all__ = ["APPEND_ONLY", "CHANGEABLE", "metadata"]
+__all__ = [
+    "APPEND_ONLY",
+    "CHANGEABLE",
+    "access",
+    "audit_entry",
+    "campaign_policy",
+    "evaluation",
+    "evaluation_arm",
+    "lab_task",
+    "membership",
+    "metadata",
+    "person",
+    "policy",
+    "policy_role",
+    "reward",
+    "reward_spec",
+    "reward_version",
+    "rollout_group",
+    "sample",
+    "submission",
+    "tool_set",
+    "training_use",
+]
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),
-    *learning.APPEND_ONLY,
-    *policies.APPEND_ONLY,
-    *people.APPEND_ONLY,
-    *lab.APPEND_ONLY,
+    *features.APPEND_ONLY,
 )
-CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | learning.CHANGEABLE
+CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | features.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
-
-tool_set, policy, rollout_group = learning.tool_set, learning.policy, learning.rollout_group
-reward_spec, reward_version, reward = learning.reward_spec, learning.reward_version, learning.reward
-training_use = learning.training_use
-evaluation, evaluation_arm = policies.evaluation, policies.evaluation_arm
-policy_role, campaign_policy = policies.policy_role, policies.campaign_policy
-person, membership, access, audit_entry = people.person, people.membership, people.access, people.audit_entry
-sample, lab_task, submission = lab.sample, lab.lab_task, lab.submission
 
 # row 1: locked in every evidence transaction, so that its numbers are in the order of commits; row 2: the same for
 # the chain of `audit_entry`
@@ -58,7 +85,33 @@ property_ = table(
 
 level = table("level", needed(Key, "hash", unique=True), needed(Text, "label"), needed(Json, "spec"))
 
-candidate, candidate_alias, is_no_molecule = candidates.candidate, candidates.candidate_alias, candidates.is_no_molecule
+candidate = table(
+    "candidate",
+    needed(Key, "key", unique=True),
+    needed(Text, "text", "identity", "formula"),
+    Column("inchikey", String(27), index=True),
+    needed(Integer, "charge", "multiplicity", "n_atoms"),
+    needed(Json, "payload"),
+    needed(String(20), "kind", "standardiser"),
+    needed(String(60), "library"),
+    needed(UtcDateTime, "created_at"),
+    optional(Key, "scaffold_hash"),  # None: not computed yet; empty: no molecule
+    Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
+)
+
+# a molecule's text is a SMILES, found by its key; a hash index, since B-trees of PostgreSQL limit the length of a text
+is_no_molecule = candidate.c.kind != sa.literal_column("'molecule'")
+index_of_some("ix_candidate_text", is_no_molecule, candidate.c.text, postgresql_using="hash")
+index_of_some("ix_candidate_formula", is_no_molecule, candidate.c.formula)
+
+candidate_alias = table(
+    "candidate_alias",
+    references("candidate", index=True),
+    needed(String(20), "notation"),
+    needed(Text, "text"),
+    needed(Key, "text_hash"),
+    UniqueConstraint("text_hash", "notation"),
+)
 
 # names and remarks from the columns of an input file; campaign_id: None for names from an import of values
 candidate_name = table(

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_or_ignore
 from sciagent.store.database.clock import db_now
-from sciagent.store.database.learning_tables import training_use
+from sciagent.store.database.feature_tables import training_use
 
 
 def write(connection: Connection, policy_id: int, reward_version: int, turn_ids: Sequence[int]) -> None:

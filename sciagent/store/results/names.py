@@ -13,7 +13,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_or_ignore
 
 
-def enter(connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]) -> None:
+def enter_names(
+    connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]
+) -> None:
     """Stores the names of candidates; names that are stored already are skipped.
 
     given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
@@ -37,7 +39,7 @@ def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[
     return dict(names)
 
 
-def fields_of(connection: Connection, campaign_id: int) -> list[str]:
+def name_fields(connection: Connection, campaign_id: int) -> list[str]:
     """Returns the fields of the names that the candidates of a campaign have, the oldest first."""
     cc, c = t.campaign_candidate.c, t.candidate_name.c
     query = (

@@ -15,7 +15,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.views.report_candidates import rung_values
 
-_CC = t.campaign_candidate.c
+_STANDING = t.campaign_candidate.c
 MOST = 20_000  # candidates of a rung that are read, the best first
 
 
@@ -44,8 +44,8 @@ def objective_values(
 ) -> list[ObjectiveValues]:
     """Returns the values of the properties `names` that the rung gave the candidates that reached it, best first."""
     query = (
-        sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit)
-        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position)
+        sa.select(_STANDING.candidate_id, _STANDING.standing, _STANDING.is_hit)
+        .where(_STANDING.campaign_id == row.id, _STANDING.depth >= rung.position)
         .order_by(*t.BEST_FIRST)
         .limit(MOST)
     )

@@ -47,7 +47,7 @@ class Turns(NamedTuple):
 
     proposer: str
     episodes: int
-    turns: int
+    turns_by_proposer: int
     costs: dict[str, float]
     """{resource: amount} of the turns themselves: of sampling, and of fast rungs that ran during a turn."""
 
@@ -95,7 +95,7 @@ def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | 
     return [(who, resource, float(amount)) for who, resource, amount in connection.execute(query)]
 
 
-def turns(connection: Connection, row: CampaignRow) -> list[Turns]:
+def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Turns]:
     """Episodes, turns and their costs, by proposer."""
     sums = [sa.func.sum(turn_cost(resource)) for resource in RESOURCE_UNITS]
     query = (

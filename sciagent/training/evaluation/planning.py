@@ -15,7 +15,7 @@ from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluateSpec
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 
 PROPOSALS = 50  # most proposals for each verification; an arm that needs more ends before its verifications are used
 FILES = ("seeds", "file")
@@ -52,7 +52,7 @@ def planned(
     for task in spec.tasks:
         path = folder / task
         load_spec(path)  # raises all mistakes of the file
-        data = read(text_of(path)).data
+        data = read(read_text(path)).data
         proposer = _proposer(stated, data["proposer"], path, folder)
         for seed in spec.seeds:
             yield _campaign(data, path, arm, proposer, version, seed, spec.verifications)

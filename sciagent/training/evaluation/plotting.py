@@ -13,7 +13,7 @@ from sciagent.training.evaluation import bootstrap
 from sciagent.training.evaluation.bootstrap import LEVEL, Figures
 
 FORMATS = (".png", ".svg")
-RESAMPLES = 1_000
+PLOT_RESAMPLES = 1_000
 
 
 def check_plot(path: Path) -> None:
@@ -49,7 +49,7 @@ def curve(answer: EvaluationAnswer, arm: str) -> tuple[Figures, Figures, Figures
     table = np.full((len(answer.tasks), len(answer.seeds), n + 1), np.nan)
     for each in mine:
         table[answer.tasks.index(each.task), answer.seeds.index(each.seed)] = _hits_after(each, n)
-    drawn = bootstrap.draws(len(answer.tasks), len(answer.seeds), RESAMPLES)
+    drawn = bootstrap.draws(len(answer.tasks), len(answer.seeds), PLOT_RESAMPLES)
     present = ~np.isnan(table[..., 0])
     counts = np.where(present, 1.0, 0.0)[drawn].sum((1, 2))
     sums = np.where(present[..., None], table, 0.0)[drawn].sum((1, 2))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 from sciagent.yaml.validation import Faults, fault, validated
 
 SCRIPTED = "scripted"
@@ -83,4 +83,4 @@ class EvaluationFile(BaseModel):
 
 def load_evaluation(path: Path) -> EvaluateSpec:
     """Reads the part `evaluate` of a file. Raises SpecError, with all mistakes by line."""
-    return validated(read(text_of(path), "a recipe", "evaluate:"), str(path), EvaluationFile).evaluate
+    return validated(read(read_text(path), "a recipe", "evaluate:"), str(path), EvaluationFile).evaluate

@@ -20,7 +20,7 @@ from sciagent.training.recipes.stages import (
     StageSpec,
     Whole,
 )
-from sciagent.yaml.document import read, text_of
+from sciagent.yaml.document import read, read_text
 from sciagent.yaml.validation import Faults, validated
 
 FEWEST = 3  # campaigns of a policy, for an interval
@@ -135,7 +135,7 @@ def recipe_schema() -> JsonSchemaValue:
 
 def load_recipe(path: Path) -> RecipeSpec:
     """Reads a recipe. Raises SpecError, with all mistakes by line."""
-    return validated(read(text_of(path), "a recipe", "recipe: name"), str(path), RecipeSpec)
+    return validated(read(read_text(path), "a recipe", "recipe: name"), str(path), RecipeSpec)
 
 
 def stage_number(spec: RecipeSpec, name: str) -> int:

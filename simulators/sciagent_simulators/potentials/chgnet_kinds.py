@@ -78,8 +78,8 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
         if count == found:
             break
         found = count
-        atoms = _mixed(atoms + _sums(pairs, graph.first, n_atoms) + _sums(angles, graph.first[graph.left], n_atoms))
-        bonds = _mixed(bonds + _sums(pairs, graph.bond_of, n_bonds) + _sums(angles, left_bond, n_bonds))
+        atoms = _mixed(atoms + _colour_sums(pairs, graph.first, n_atoms) + _colour_sums(angles, graph.first[graph.left], n_atoms))
+        bonds = _mixed(bonds + _colour_sums(pairs, graph.bond_of, n_bonds) + _colour_sums(angles, left_bond, n_bonds))
     return GraphKinds(*(_kinds(colours) for colours in (atoms, bonds, pairs, angles)))
 
 
@@ -159,7 +159,7 @@ def _kinds(colours: Colours) -> Kinds:
     return Kinds(of, example, sizes)
 
 
-def _sums(colours: Colours, rows: Indices, n: int) -> Colours:
+def _colour_sums(colours: Colours, rows: Indices, n: int) -> Colours:
     """Returns (n,) the sums of the colours in each row, which do not depend on their order."""
     sums = np.zeros(n, np.uint64)
     np.add.at(sums, rows, colours)

@@ -26,7 +26,7 @@ from sciagent_simulators.tblite_engine import HARTREE, energies
 SAME_ENERGY = 1e-4 * HARTREE  # CREST optimises with a tighter or looser SCF than the check
 MOST = 500  # conformers that are read
 FILE = "crest_conformers.xyz"
-REASONS: Reasons = {
+CREST_REASONS: Reasons = {
     r"topology .{0,40}(change|mismatch)|change in topology": Reason.BOND_CHANGED,
     r"initial geometry optimization failed|initial optimization failed": Reason.GEOMETRY_NOT_CONVERGED,
     r"did not converge|scf .{0,40}fail": Reason.SCF_NOT_CONVERGED,
@@ -53,17 +53,17 @@ def crest(
     arguments = ["molecule.xyz", "--gfn2", *state_of(geometry, solvation)]
     arguments += ["--ewin", f"{window:g}", "-T", str(threads), *([f"--{mode}"] if mode else [])]
     output = run(CREST, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
-    return read(output, geometry, solvation), output
+    return read_ensemble(output, geometry, solvation), output
 
 
-def read(output: ProgramOutput, asked: Geometry, solvation: Solvation | None = None) -> list[Geometry]:
+def read_ensemble(output: ProgramOutput, asked: Geometry, solvation: Solvation | None = None) -> list[Geometry]:
     """Returns the conformers in the folder. Raises SimulatorError with the reason where there are none."""
     file = output.folder / FILE
     if output.status or "CREST terminated normally" not in output.text or not file.is_file():
-        raise failed(output, REASONS, f"has written no conformers ({FILE})")
+        raise failed(output, CREST_REASONS, f"has written no conformers ({FILE})")
     found = _structures(file.read_text(encoding="utf-8", errors="replace"), asked)
     if not found:
-        raise failed(output, REASONS, f"{FILE} is empty")
+        raise failed(output, CREST_REASONS, f"{FILE} is empty")
     own = energies([geometry for geometry, _ in found], solvation)
     apart = np.abs(own - np.array([energy for _, energy in found]))
     if apart[np.isfinite(apart)].max(initial=0.0) > SAME_ENERGY:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from sciagent_simulators.pyscf_solvent import Solvent
+from sciagent_simulators.pyscf_solvent import PyscfSolvent
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9()*+=,./_-]{0,59}")
 """The form of the name of a functional or a basis set, and of a further keyword: one word of the program's input.
@@ -34,7 +34,7 @@ class ProgramMethod:
     """Name of the basis set; empty for a composite method."""
     dispersion: ProgramDispersion | None = None
     """Dispersion correction."""
-    solvent: Solvent | None = None
+    solvent: PyscfSolvent | None = None
     """Implicit solvent; None for the gas phase."""
     solvent_model: ProgramSolventModel = "SMD"
     """Model of the solvent."""

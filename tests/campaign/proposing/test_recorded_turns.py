@@ -74,7 +74,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
             for row, call in zip(rows, calls, strict=True):
                 assert row["untrainable"] is None and call.behaviour is not None
                 assert len(call.prompt_ids) == row["sampling"]["prompt_tokens"]
-                tools = tool_sets.content_of(connection, row["tool_set_id"])
+                tools = tool_sets.tool_set_content(connection, row["tool_set_id"])
                 assert tools["structured"] == row["sampling"]["grammar"] == ("structured" not in more)
                 assert behaviour_of(policy, call, row["sampling"], tools) == pytest.approx(call.behaviour, abs=1e-4)
                 compared += len(call.output_ids)

@@ -77,7 +77,7 @@ def test_a_model_in_this_process_is_trainable_and_its_episodes_are_one_row_each(
             recorded, rows = recorded_calls(connection, id_), trajectories.turns(connection, id_)
             assert linearise(recorded).joins == {Join.APPEND: 2, Join.REALIGN: 0, Join.FORK: 0}
             for call, row in zip(recorded, rows, strict=True):
-                tools = tool_sets.content_of(connection, row["tool_set_id"])
+                tools = tool_sets.tool_set_content(connection, row["tool_set_id"])
                 assert call.behaviour == pytest.approx(behaviour_of(model, call, row["sampling"], tools), abs=1e-4)
 
 

@@ -35,7 +35,7 @@ def two_objectives(ledger: Ledger, folder: Path, **changed: object) -> Maker:
         more = settled if i < 3 else {}
         made.place(i, Standing.SETTLED if i < 3 else Standing.OPEN, 2, depth=2 if i < 3 else 1, score=0.5, **more)
     with ledger.begin() as connection:
-        names.enter(connection, made.row.id, [(made.ids[0], {"id": "CPD-1"}), (made.ids[0], {"id": "CPD-9"})])
+        names.enter_names(connection, made.row.id, [(made.ids[0], {"id": "CPD-1"}), (made.ids[0], {"id": "CPD-9"})])
     return made
 
 

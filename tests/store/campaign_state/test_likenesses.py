@@ -145,7 +145,7 @@ def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: L
         assert likenesses.of_many(connection, row.id, made.ids) == {
             made.ids[OTHER_NACL]: Likeness(RUNG, f"NaCl Fm-3m ({key})")
         }
-        names.enter(connection, row.id, [(made.ids[NACL], {"name": "halite"})])
+        names.enter_names(connection, row.id, [(made.ids[NACL], {"name": "halite"})])
         [named] = likenesses.of_many(connection, row.id, made.ids).values()
         assert named.detail == f"relaxed to the same structure as NaCl Fm-3m (halite; {key})"
         watermark = evidence.read_watermark(connection)

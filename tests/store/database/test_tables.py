@@ -104,7 +104,7 @@ def answer(connection: sa.Connection, campaign_id: int, rung_id: int, candidate_
 def learn(connection: sa.Connection, campaign_id: int) -> None:
     """Write a row into every table of learning, and a trajectory with a turn and a proposal."""
     now = db_now(connection)
-    tools = tool_sets.enter(connection, {"tools": []})
+    tools = tool_sets.enter_tool_set(connection, {"tools": []})
     policy = policies.enter(connection, PolicyIdentity("m@1", "in process", "b" * 64))
     group = t.rollout_group.insert().values(
         campaign_id=campaign_id, number=0, task={}, snapshot={}, snapshot_watermark=0, snapshot_seq=0, opening=[],

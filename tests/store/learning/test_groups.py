@@ -17,7 +17,7 @@ def test_groups_are_numbered_and_only_their_state_changes(ledger: Ledger) -> Non
     with ledger.begin() as connection:
         campaign_id = rows.campaign(connection).id
         pins = {
-            "tool_set_id": tool_sets.enter(connection, {"tools": []}),
+            "tool_set_id": tool_sets.enter_tool_set(connection, {"tools": []}),
             "policy_id": policies.enter(connection, PolicyIdentity("tiny", "in process", "a" * 64)),
         }
         seen = {

@@ -12,11 +12,11 @@ def test_a_candidate_keeps_all_names_of_its_campaign_and_of_imports_and_is_found
     with ledger.begin() as connection:
         campaign, other = (rows.campaign(connection, name).id for name in ("ours", "theirs"))
         ethanol = next(iter(candidates.enter(connection, [parse_molecule("CCO")]).values()))
-        names.enter(connection, campaign, [(ethanol, {"id": "A-1", "supplier": "Acme"}), (ethanol, {"id": "A-9"})])
-        names.enter(connection, campaign, [(ethanol, {"id": "A-1", "remark": ""})])
-        names.enter(connection, other, [(ethanol, {"id": "secret"})])
+        names.enter_names(connection, campaign, [(ethanol, {"id": "A-1", "supplier": "Acme"}), (ethanol, {"id": "A-9"})])
+        names.enter_names(connection, campaign, [(ethanol, {"id": "A-1", "remark": ""})])
+        names.enter_names(connection, other, [(ethanol, {"id": "secret"})])
         for _ in range(2):
-            names.enter(connection, None, [(ethanol, {"code": "M-3"})])
+            names.enter_names(connection, None, [(ethanol, {"code": "M-3"})])
     with ledger.read() as connection:
         ours = names.names_of(connection, [ethanol], [campaign])[ethanol]
         assert ours == {"id": ("A-1", "A-9"), "supplier": ("Acme",), "code": ("M-3",)}

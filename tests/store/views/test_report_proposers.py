@@ -57,7 +57,7 @@ def test_what_each_brought(made: Talker) -> None:
 def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
     with made.ledger.read() as connection:
         jobs = report_proposers.costs_of_jobs(connection, made.row)
-        turns = report_proposers.turns(connection, made.row)
+        turns = report_proposers.turns_by_proposer(connection, made.row)
         spent = campaign_counts.spent(connection, made.row.id)
     by = {(who, resource): amount for who, resource, amount in jobs}
     assert by["alpha", "core_seconds"] == pytest.approx(4 * 62.0)
@@ -82,7 +82,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "handed": report_proposers.handed,
     "brought": lambda c, r: report_proposers.brought(c, r, 1),
     "costs_of_jobs": report_proposers.costs_of_jobs,
-    "turns": report_proposers.turns,
+    "turns": report_proposers.turns_by_proposer,
     "progress": lambda c, r: report_progress.progress_by_proposer(c, r, last_rung(c, r)),
     "predictions": lambda c, r: list(report_proposers.predictions(c, r)),
     "episode_numbers": report_proposers.episode_numbers,

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database import tables as t
-from sciagent.store.database.learning_tables import training_use
+from sciagent.store.database.feature_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.actors import RolloutActors, shares
 from sciagent.training.live.wish import LiveWish, TaskShare

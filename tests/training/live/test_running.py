@@ -17,7 +17,7 @@ from sciagent.agent.models import add_folder
 from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.learning_tables import training_use
+from sciagent.store.database.feature_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build

@@ -13,7 +13,7 @@ from sciagent.chemistry.standardise import atoms_of
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
-from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
+from sciagent_simulators.pyscf_solvent import PyscfSolvent, SolventModel
 from sciagent_verifiers.high_fidelity.conformer_average import (
     AVERAGE,
     AVERAGE_CONFORMERS,
@@ -70,7 +70,7 @@ class DensityFunctionalSettings(Settings):
     conv_tol: float = Field(1e-8, gt=0, le=1e-5, description="Convergence of the energy, hartree.")
     max_cycles: int = Field(100, ge=1, le=1000, description="Cycles of each step of the recovery ladder.")
     dispersion: Dispersion | None = Field(None, description="Dispersion correction; of energy and forces only.")
-    solvent: Solvent | None = Field(None, description="Implicit solvent; none is the gas phase.")
+    solvent: PyscfSolvent | None = Field(None, description="Implicit solvent; none is the gas phase.")
     solvent_model: SolventModel = Field("SMD", description="Model of the solvent; all but SMD are electrostatics only.")
     spin_check: Literal["auto", "always", "off"] = Field(
         "auto",
@@ -142,7 +142,7 @@ class DensityFunctionalSettings(Settings):
         return self.ground_method + (f"+{self.solvent_model}" if self.solvent else "")
 
     @property
-    def relaxed_in(self) -> Solvent | None:
+    def relaxed_in(self) -> PyscfSolvent | None:
         """The solvent in which the geometry is optimised; None for the gas phase."""
         return self.solvent
 

@@ -9,7 +9,7 @@ from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state
-from sciagent_simulators.pyscf_solvent import Solvent
+from sciagent_simulators.pyscf_solvent import PyscfSolvent
 from sciagent_simulators.tblite_engine import HARTREE
 from sciagent_verifiers.high_fidelity.density_functional import (
     DIFFUSE_DEFAULT,
@@ -31,10 +31,10 @@ class SolvationSettings(DensityFunctionalSettings):
     basis: Basis = Field(
         DIFFUSE_DEFAULT, description="Diffuse functions let the solvent polarise it; empty for a composite method."
     )
-    solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
+    solvent: PyscfSolvent = Field("water", description="Where to; the gas phase is where from.")
 
     @property
-    def relaxed_in(self) -> Solvent | None:
+    def relaxed_in(self) -> PyscfSolvent | None:
         return None
 
     @property

@@ -15,7 +15,7 @@ from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQU
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
-from sciagent_simulators.pyscf_solvent import Solvent
+from sciagent_simulators.pyscf_solvent import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
 from sciagent_simulators.thermochemistry.minimum import minimum
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, normal_modes
@@ -60,7 +60,7 @@ class PyscfThermoSettings(DensityFunctionalSettings, ThermalSettings):
         return self.temperature
 
     @property
-    def relaxed_in(self) -> Solvent | None:
+    def relaxed_in(self) -> PyscfSolvent | None:
         return None
 
 

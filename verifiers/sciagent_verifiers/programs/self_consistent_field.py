@@ -19,7 +19,7 @@ from sciagent_simulators.programs.method import (
     ProgramSolventModel,
 )
 from sciagent_simulators.programs.scf import ScfProgram, compute
-from sciagent_simulators.pyscf_solvent import Solvent
+from sciagent_simulators.pyscf_solvent import PyscfSolvent
 from sciagent_verifiers.high_fidelity.density_functional import ROWS, SIZE
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
 from sciagent_verifiers.programs.program_verifier import ProgramVerifier
@@ -45,7 +45,7 @@ class ProgramScfSettings(Settings):
         "def2-SVP", max_length=60, description="Basis set, in the program's spelling; empty for a composite method."
     )
     dispersion: ProgramDispersion | None = Field(None, description="Dispersion correction.")
-    solvent: Solvent | None = Field(None, description="Implicit solvent; none is the gas phase.")
+    solvent: PyscfSolvent | None = Field(None, description="Implicit solvent; none is the gas phase.")
     solvent_model: ProgramSolventModel = Field("SMD", description="Model of the solvent.")
     keywords: tuple[str, ...] = Field(
         (), max_length=20, description="Further words of the program's own input, such as NoCOSX; part of the level."

@@ -32,11 +32,11 @@ def substitutes(crystal: Crystal, symbol: str) -> Mapping[str, float]:
     state = assignment.states[symbol] if assignment else 0.0
     charge = int(state) if state and state == int(state) else None
     others = frozenset(counts) - {symbol}
-    return _weighted(symbol, charge, others) or _weighted(symbol, None, others)
+    return _species_weights(symbol, charge, others) or _species_weights(symbol, None, others)
 
 
 @lru_cache(maxsize=4096)
-def _weighted(symbol: str, charge: int | None, others: frozenset[str]) -> Mapping[str, float]:
+def _species_weights(symbol: str, charge: int | None, others: frozenset[str]) -> Mapping[str, float]:
     weights: defaultdict[str, float] = defaultdict(float)
     for (first, second, ion_charge), weight in _exchanges().items():
         if first == symbol and second != symbol and second not in others and charge in (None, ion_charge):

@@ -9,16 +9,16 @@ from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, U
 from sciagent.training.learner.rows import TrainingRow
 
 
-def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+def _imitated_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     for number, cells in rows:
         if cells.get("how") == "hinted":
             selection.drop("hints, which only a teacher may see")
-        elif selection.takes(len(_row(cells, selection.conversations).ids)):
+        elif selection.takes(len(_imitated_row(cells, selection.conversations).ids)):
             yield Unit((number,))
 
 
-def _row(cells: Cells, conversations: Conversations) -> TrainingRow:
+def _imitated_row(cells: Cells, conversations: Conversations) -> TrainingRow:
     return conversations.row(cells)
 
 
-SFT = RowKind(("sft", "hindsight"), None, _units, _row)
+SFT = RowKind(("sft", "hindsight"), None, _imitated_units, _imitated_row)

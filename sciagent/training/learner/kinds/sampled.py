@@ -25,7 +25,7 @@ def sampled_row(cells: Cells) -> TrainingRow:
     )
 
 
-def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+def _sampled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     """Yields groups of siblings, of which at least one row has something to learn."""
     for _, members in groupby(rows, key=lambda row: group_of(row[1])):
         group = [(number, _largest(cells), len(cells["ids"])) for number, cells in members]
@@ -50,8 +50,10 @@ def _largest(cells: Cells) -> float | None:
     return max((abs(advantage) for advantage, gradient in used if gradient), default=None)
 
 
-def _row(cells: Cells, _: Conversations) -> TrainingRow:
+def _sampled_row(cells: Cells, _: Conversations) -> TrainingRow:
     return sampled_row(cells)
 
 
-GRPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "gradient", "advantages"), _units, _row)
+GRPO = RowKind(
+    ("rows",), ("campaign", "group", "episode", "ids", "gradient", "advantages"), _sampled_units, _sampled_row
+)

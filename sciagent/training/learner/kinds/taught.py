@@ -56,11 +56,11 @@ def _hinted(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Itera
                 yield Unit((number,))
 
 
-def _row(cells: Cells, _: Conversations) -> TrainingRow:
+def _taught_row(cells: Cells, _: Conversations) -> TrainingRow:
     return distilled_row(cells)
 
 
-DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _row, ("trainable",))
+DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _taught_row, ("trainable",))
 HINDSIGHT = RowKind(
     ("hindsight", "skill"), None, _hinted, hinted_row, ("prompt_ids", "answer_ids", "answer_mask", "answer_drawn")
 )

@@ -32,7 +32,7 @@ def valued_row(cells: Cells) -> TrainingRow:
     )
 
 
-def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+def _valued_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     """Yields groups of siblings, and episodes without siblings, of which at least one turn has something to learn."""
     for _, members in groupby(rows, key=lambda row: group_of(row[1])):
         kept = []
@@ -53,9 +53,9 @@ def decided(cells: Cells) -> bool:
     return any(trainable and undecided < turn < len(rewards) for turn, trainable in used)
 
 
-def _row(cells: Cells, _: Conversations) -> TrainingRow:
+def _valued_row(cells: Cells, _: Conversations) -> TrainingRow:
     return valued_row(cells)
 
 
 NEEDED = ("trainable", "turn_rewards")
-PPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "turns", *NEEDED), _units, _row, NEEDED)
+PPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "turns", *NEEDED), _valued_units, _valued_row, NEEDED)
