@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.settings import engines_file
+from sciagent.inputs.settings import engines_file
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
 ANSWER_PATIENCE = 120  # seconds for the imports of another environment from a cold disk

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent.settings import path
+from sciagent.inputs.settings import path
 
 PATIENCE = 60.0  # seconds for a program to state its version
 IMPORT_PATIENCE = 300.0  # seconds for a Python that imports a package first; GPAW takes 6 s, over 60 on a busy machine

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import input_files
 from sciagent.errors import InputFileError
-from sciagent.input_files import open_input
+from sciagent.inputs import files
+from sciagent.inputs.files import open_input
 
 
 def test_plain_and_packed_files_are_read(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_device_or_pipe_behind_a_link_is_refused_at_once(tmp_path: Path) -> No
 
 
 def test_a_file_that_unpacks_to_too_much_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "RATIO_FREE", 1 << 20)
+    monkeypatch.setattr(files, "RATIO_FREE", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(bytes(8 << 20)))
     with (
         pytest.raises(InputFileError, match=r"bomb\.csv\.gz:1:1: unpacks to more than"),

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from sciagent.api.terminal import plain_table, show
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import Buyer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_you_mean
-from sciagent.input_files import open_input
+from sciagent.inputs.files import open_input
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.case import Case

@@ -33,9 +33,8 @@ from sciagent.agent.policies.batches import InProcessPolicy
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.answers.training import TrainedStep
+from sciagent.inputs.settings import user
 from sciagent.rewards.spec import load_rewards
-from sciagent.settings import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.training.evaluation.measuring import measure
@@ -45,7 +44,8 @@ from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
 from sciagent.training.live import rolling
 from sciagent.training.live.running import train_live
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
+from sciagent.training.progress import TrainedStep
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}

@@ -13,11 +13,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sciagent.cli.learning.policy import interval_text
+from sciagent.cli.evaluate import interval_text
 from sciagent.domain.answers.evaluation import ArmDifference, EvaluatedArm, EvaluatedCampaign, EvaluationAnswer
 from sciagent.errors import UsageError
+from sciagent.training.evaluation.figures import compared
 from sciagent.training.evaluation.spec import EvaluateSpec
-from sciagent.training.evaluation.summary import compared
 
 AGAINST = ("sft-a", "evolve", "table")
 SCORES = {

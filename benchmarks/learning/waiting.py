@@ -22,11 +22,11 @@ from typing import Any
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sciagent.agent import models
-from sciagent.domain.answers.training import TrainedStep
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.settings import StepSettings
 from sciagent.training.live.running import train_live
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
+from sciagent.training.progress import TrainedStep
 
 PARTS = LiveWish.parts
 WAYS: Mapping[str, Mapping[str, int]] = {

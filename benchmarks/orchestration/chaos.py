@@ -32,7 +32,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import LedgerAwayError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

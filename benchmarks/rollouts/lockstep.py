@@ -18,15 +18,15 @@ from typing import Any
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing.model_source import ModelSource
 from sciagent.campaign.proposing.sources import ProposerSlot, Source
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import no_source, seed_source
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 
 TEXT = """
 campaign: lockstep

@@ -19,12 +19,12 @@ from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
 
 PROPOSER = (
     "{{kind: llm, seeds: molecules.csv, model: {model}, max_tokens: {tokens}, structured: {grammar}, "

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform

@@ -87,7 +87,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
-    from sciagent.domain.campaigns.ladder import PaidIndex
+    from sciagent.domain.ladder import PaidIndex
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.interval import foretell
     from sciagent.scheduling.rules.priced import Priced

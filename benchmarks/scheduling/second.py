@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase

@@ -8,7 +8,7 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 
 OPEN, CLOSE = "<think>", "</think>"  # tags around the thinking in a text
 Role = Literal["system", "user", "assistant", "tool"]

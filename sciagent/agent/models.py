@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.errors import SciagentError, UnknownNameError, UsageError
-from sciagent.settings import models_folder
+from sciagent.inputs.settings import models_folder
 
 CARD = "model.json"
 HERMES_TEMPLATE = Path(__file__).parent / "templates" / "hermes.jinja"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from sciagent.yaml.validation import fault
+from sciagent.inputs.validation import fault
 
 MOST = 8000  # characters of a skill
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"

@@ -11,12 +11,12 @@ from typing import Any
 from rich.table import Table
 
 from sciagent.api import html
-from sciagent.api.explanation_text import paragraphs
 from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import LadderAnswer, ShownValue
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
+from sciagent.report.explanation_text import paragraphs
 
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 

@@ -12,7 +12,7 @@ from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.calculating import calculate, check_units, rungs_for, structures_of, subject_for
 from sciagent.domain.answers.values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
-from sciagent.settings import user
+from sciagent.inputs.settings import user
 
 MOST_COLUMNS = 4  # properties that stand side by side in a terminal
 

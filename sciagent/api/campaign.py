@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
 
-from sciagent import settings
 from sciagent.api import answers, html, keyword_arguments, other_drivers
 from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.candidates import CandidateRow, candidates_of
@@ -19,14 +18,15 @@ from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campai
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.directives import Verb
+from sciagent.domain.ports import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.execution.executor import executor_of
+from sciagent.inputs import settings
 from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
@@ -39,10 +39,10 @@ from sciagent.store.views.values import LedgerValue
 if TYPE_CHECKING:
     from sciagent.api.running import Drive, SteppedDrive
     from sciagent.campaign.people.adding import AddedCandidate
-    from sciagent.campaign.rollouts.groups import Skills
     from sciagent.domain.answers.environments import RolloutAnswer
-    from sciagent.environment.environment import Environment, EnvironmentLimits
     from sciagent.rewards.spec import RewardSpec
+    from sciagent.training.environment.environment import Environment, EnvironmentLimits
+    from sciagent.training.rollouts.groups import Skills
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
@@ -56,7 +56,7 @@ class Campaign:
         campaign.best(10)
 
     The keyword arguments are the keys of the YAML file: plain dictionaries and lists, or the models of
-    `sciagent.campaign.spec`; `name` is its key `campaign`. A rung may name a function as its verifier, see
+    `sciagent.campaign.file`; `name` is its key `campaign`. A rung may name a function as its verifier, see
     `sciagent.verifier`. base: the folder that relative paths start from, by default the working directory.
     ledger: a file, a URL or a `Ledger`; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
 
@@ -195,7 +195,7 @@ class Campaign:
         shown, as `--from` says. skills: shown or not, or both in `paired` groups. say: gets a line a step. Raises
         UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
-        from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
+        from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
 
         self.close()
         built = self._for_driving()
@@ -207,7 +207,7 @@ class Campaign:
     def environment(self, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> Environment:
         """Returns the live ladder as an environment for a policy of your own, a context manager. rewards: the file that
         describes the rewards. Raises UsageError."""
-        from sciagent.environment.environment import Environment
+        from sciagent.training.environment.environment import Environment
 
         self.close(now=False)
         return Environment(self._for_driving(), rewards, **limits)
@@ -287,7 +287,7 @@ class Campaign:
         candidate: a notation such as SMILES or the text of a CIF, the text that `best` shows, its name, at least 6
         digits of its key, its InChIKey, or a refused text. Raises UsageError if the ledger has no such candidate.
         """
-        from sciagent.campaign.people.explaining import explain_named
+        from sciagent.report.explaining import explain_named
 
         return answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
 

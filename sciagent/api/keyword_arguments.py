@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError, UsageError
 from sciagent.verification import registry

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent import settings
 from sciagent.api import html
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.domain.evidence import file_of
 from sciagent.domain.quantities import Censoring, show
 from sciagent.errors import UsageError
+from sciagent.inputs import settings
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger

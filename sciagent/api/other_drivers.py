@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.jobs.states import AttemptState, CampaignState
+from sciagent.domain.directives import Verb
+from sciagent.domain.states import AttemptState, CampaignState
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t

@@ -15,12 +15,12 @@ from sciagent.api.progress import Progress
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
+from sciagent.inputs.settings import user
 from sciagent.report.page.writer import GrowingReport
-from sciagent.settings import user
 
 
 class Drive:

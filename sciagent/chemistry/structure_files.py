@@ -10,7 +10,7 @@ from typing import Any
 
 from sciagent.domain.candidate_names import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
-from sciagent.input_files import open_input
+from sciagent.inputs.files import open_input
 
 MAX_LINE = 1_000_000
 MAX_NAME = 200

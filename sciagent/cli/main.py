@@ -12,12 +12,34 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from sciagent import __version__
-from sciagent.cli.admin import db, doctor, engines, gc, verifiers
-from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
-from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
+from sciagent.cli import (
+    answers,
+    dataset,
+    directives,
+    dispatcher,
+    doctor,
+    export,
+    files,
+    jobs,
+    lab,
+    molecules,
+    person,
+    rewards,
+    run,
+    top,
+    train,
+    verifiers,
+)
+from sciagent.cli import db as gc
+from sciagent.cli import evaluate as policy
+from sciagent.cli import rollout as environment
+from sciagent.cli import workers as worker
+from sciagent.cli.admin import db, engines
+from sciagent.cli.campaigns import calc, compare, plan
+from sciagent.cli.cluster import metrics, slurm, workers
+from sciagent.cli.learning import evaluate, rollout
 from sciagent.cli.models import mcp, models, serve_model
-from sciagent.cli.people import audit, directives, lab, molecules, person, serve
+from sciagent.cli.people import audit, serve
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 

@@ -10,7 +10,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.sources import Source, TurnResult
 from sciagent.campaign.rollouts.seeds import seed_source
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.verification.sandbox.host import Worker
 

@@ -7,12 +7,12 @@ import threading
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.rewarding.episode_rewards import reward_rows
-from sciagent.campaign.rewarding.expectations import RewardLaw
-from sciagent.campaign.rewarding.publishing import check_scheduler, law_of
 from sciagent.campaign.rewarding.showing import shown_turn
 from sciagent.domain.answers.rewards import RewardedEpisode, RewardedTurn
 from sciagent.errors import EpisodeError, UsageError
+from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.expectations import RewardLaw
+from sciagent.rewards.publishing import check_scheduler, law_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, groups, rewards

@@ -9,8 +9,8 @@ from typing import Any
 
 import uvicorn
 
-from sciagent.environment.environment import Environment
 from sciagent.errors import UsageError
+from sciagent.training.environment.environment import Environment
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 BACKLOG = 2048

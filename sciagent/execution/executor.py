@@ -9,9 +9,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent import settings
 from sciagent.errors import UsageError
-from sciagent.execution.messaging.wakeups import Listener, Wakeups
+from sciagent.execution.celery.wakeups import Listener, Wakeups
+from sciagent.inputs import settings
 from sciagent.store.database.ledger import Ledger
 
 EXECUTORS = ("local", "ledger", "celery", "slurm")

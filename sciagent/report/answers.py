@@ -12,7 +12,7 @@ from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.status import Status
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.evidence import at_highest_rung
-from sciagent.domain.jobs.states import CampaignState, Standing
+from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers
 from sciagent.report.parts import agreement, margins
@@ -20,9 +20,9 @@ from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import campaign_counts, report_candidates, report_episodes
-from sciagent.store.views.report_candidates import EvidenceAnswer
-from sciagent.store.views.report_episodes import EpisodeOutcome
+from sciagent.store.views import campaign_counts, candidates, episodes
+from sciagent.store.views.candidates import EvidenceAnswer
+from sciagent.store.views.episodes import EpisodeOutcome
 
 CHUNK = 500
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
@@ -48,14 +48,14 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
 
     `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
     """
-    ranked = report_candidates.best(connection, row, n, vetoed=False)
+    ranked = candidates.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
-    ladder, imported = campaigns.rungs(connection, row.id), report_candidates.imported(connection, ids)
-    answers = report_candidates.answers(connection, row, ladder, ids)
+    ladder, imported = campaigns.rungs(connection, row.id), candidates.imported(connection, ids)
+    answers = candidates.answers(connection, row, ladder, ids)
     errors = margins.method_errors(connection, row, ladder)
-    found, fits, limits = [], report_candidates.fits_by_rung(ladder), row.has_limits
+    found, fits, limits = [], candidates.fits_by_rung(ladder), row.has_limits
     for candidate in ranked:
-        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
+        highest = at_highest_rung(candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = (
             "key",
             "kind",
@@ -89,8 +89,8 @@ def candidate_margins(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate_id: int
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
-    answers = report_candidates.answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(report_candidates.pooled_by_rung(answers, report_candidates.fits_by_rung(ladder)))
+    answers = candidates.answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
+    highest = at_highest_rung(candidates.pooled_by_rung(answers, candidates.fits_by_rung(ladder)))
     return margins.margins(row, highest, margins.method_errors(connection, row, ladder))
 
 
@@ -110,7 +110,7 @@ def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mappin
     outcomes: dict[int, EpisodeOutcome] = {}
     for start in range(0, len(rows), CHUNK):
         ids = [trajectory["id"] for trajectory in rows[start : start + CHUNK]]
-        outcomes |= report_episodes.outcomes(connection, row, ids)
+        outcomes |= episodes.outcomes(connection, row, ids)
     answers = []
     for trajectory in rows:
         outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
@@ -161,8 +161,8 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
 
 def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
     """Returns {turn id: its proposals with their status}."""
-    proposed = report_episodes.proposals(connection, trajectory_id)
-    members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    proposed = episodes.proposals(connection, trajectory_id)
+    members = candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     by_turn: dict[int, list[Mapping[str, Any]]] = {}
     for proposal in proposed:
         member = members.get(proposal.candidate_id or 0)

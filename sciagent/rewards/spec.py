@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import did_you_mean
-from sciagent.yaml.document import read, read_text
-from sciagent.yaml.validation import Faults, fault, validated
+from sciagent.inputs.document import read, read_text
+from sciagent.inputs.validation import Faults, fault, validated
 
 Unsettled = Literal["settled", "posterior", "robust"]
 DecayBy = Literal["scaffold", "ring_system"]

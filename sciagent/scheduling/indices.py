@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool

@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.rewards.estimators import Settlement
-from sciagent.training import better, hints, relabelling
+from sciagent.training import better, hints
+from sciagent.training import hindsight as relabelling
 from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import ScaffoldLimit

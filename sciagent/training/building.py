@@ -22,10 +22,10 @@ from sciagent.store.learning import rewards
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answers, card, token_rows
 from sciagent.training.columns import TableColumn, schema
+from sciagent.training.datasets import DatasetWish, Kind, check
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
 from sciagent.training.tables import reward_rows, trajectory_rows
-from sciagent.training.wish import DatasetWish, Kind, check
 
 COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "rows": token_rows.COLUMNS,

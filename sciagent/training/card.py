@@ -16,7 +16,7 @@ from sciagent.training.columns import TableColumn
 from sciagent.training.reading import TrainingCampaign
 
 if TYPE_CHECKING:
-    from sciagent.training.wish import DatasetWish
+    from sciagent.training.datasets import DatasetWish
 
 WHAT = {
     "rows": "Token ids of episodes as they were sampled, with advantages, for a policy gradient.",

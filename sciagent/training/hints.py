@@ -14,8 +14,8 @@ from enum import StrEnum
 from sciagent.campaign.core.build import Built
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.campaigns.chosen_units import shown_quantity
 from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.chosen_units import shown_quantity
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError

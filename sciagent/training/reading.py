@@ -22,8 +22,8 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.tool_sets import tool_set_content
-from sciagent.store.views import report_episodes
-from sciagent.store.views.report_episodes import Proposed
+from sciagent.store.views import episodes as report_episodes
+from sciagent.store.views.episodes import Proposed
 from sciagent.training.answer_spans import SampledAnswers, SampledTokens
 
 EVALUATION = "evaluation"  # purpose of episodes that are never trained on

@@ -9,11 +9,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import Place, place
-from sciagent.campaign.rewarding.states import answers_as_of, states
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Quantity
 from sciagent.rewards.estimators import CandidateState, Settlement
+from sciagent.rewards.states import answers_as_of, states
 from sciagent.store.results import candidates
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
-from sciagent.domain.jobs.lab import LabAnswer, LabForm
+from sciagent.domain.lab import LabAnswer, LabForm
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity

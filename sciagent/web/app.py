@@ -15,20 +15,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
+from sciagent.cockpit import pages as window
 from sciagent.errors import SciagentError
+from sciagent.lab.pages import api as lab_api
+from sciagent.lab.pages import form, sheets
+from sciagent.lab.pages import tasks as lab
 from sciagent.store.database.ledger import Ledger
 from sciagent.web.accounts import pages as accounts
 from sciagent.web.errors import said_of
-from sciagent.web.lab import api as lab_api
-from sciagent.web.lab import attachments, labels, sheets
-from sciagent.web.lab import pages as lab
+from sciagent.web.lab import labels
+from sciagent.web.rules import LogInError, rules_of
 from sciagent.web.security.headers import HEADERS, Guarded
-from sciagent.web.security.rules import LogInError, rules_of
 from sciagent.web.site import WebSite, path_of, to, wants_json
 from sciagent.web.window import live
-from sciagent.web.window import pages as window
 
-PARTS = (accounts, lab, lab_api, attachments, labels, sheets, window, live)
+PARTS = (accounts, lab, lab_api, form, labels, sheets, window, live)
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
 

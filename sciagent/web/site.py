@@ -14,15 +14,15 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 
 from sciagent import __version__
-from sciagent.campaign.lab.listing import TaskReader
 from sciagent.chemistry.subjects.drawing import drawn
+from sciagent.cockpit.figures import Figures
 from sciagent.domain.people.roles import Right
 from sciagent.domain.units import unit_words
+from sciagent.lab.listing import TaskReader
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
-from sciagent.web.security.visitors import Visitor
-from sciagent.web.window.figures import Figures
+from sciagent.web.visitors import Visitor
 from sciagent.web.window.live import Ticker
 from sciagent.web.words import in_words
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ValidationInfo
 
-from sciagent.yaml.validation import fault
+from sciagent.inputs.validation import fault
 
 
 def file_hash(path: Path) -> str:

@@ -19,8 +19,8 @@ import numpy as np
 from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.methods.pyscf_methods import VDZP, auxiliary, basis_and_potentials, set_method
-from sciagent_simulators.pyscf_solvent import in_solvent
 from sciagent_simulators.scf_recovery import converge
+from sciagent_simulators.solvents import in_solvent
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 # With PySCF's default, sqrt(conv_tol), orbital energies vary by 5e-4 eV and dipoles by 9e-4 D with the initial guess.

@@ -25,7 +25,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.pyscf_solvent import answer_fast
+from sciagent_simulators.solvents import answer_fast
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)

@@ -162,7 +162,7 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
     from pyscf import dft
 
     from sciagent_simulators.methods.pyscf_methods import set_method
-    from sciagent_simulators.pyscf_solvent import in_solvent
+    from sciagent_simulators.solvents import in_solvent
 
     mol = mf.mol.copy()
     mol.spin = spin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sciagent import Campaign
-from sciagent.api.explanation_text import paragraphs
+from sciagent.report.explanation_text import paragraphs
 
 
 def test_an_explanation_begins_with_the_structure_and_goes_down_to_the_values(done: Campaign) -> None:

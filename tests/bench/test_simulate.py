@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent_bench.simulate import Truth, simulate
 

@@ -130,8 +130,8 @@ def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
     from functools import partial
 
     from sciagent.campaign.proposing.sources import source_of
-    from sciagent.campaign.rollouts.scripted import ScriptedPolicy
     from sciagent.training.evaluation.campaign_runs import OneByOne
+    from sciagent.training.rollouts.scripted import ScriptedPolicy
 
     (tmp_path / "seeds.csv").write_text("smiles\nCO\nC=O\nCN\n", encoding="utf-8")
     ledger = Ledger(str(tmp_path / "sciagent.db"))

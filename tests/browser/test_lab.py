@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from sciagent.campaign.lab import answering, sampling
+from sciagent.campaign.lab import sampling
+from sciagent.lab import answering
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, expect
 
-from sciagent.campaign.lab import answering, claiming
+from sciagent.lab import answering, claiming
 from sciagent.store.lab import submissions
 from tests.browser import test_lab
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, scrolls_by

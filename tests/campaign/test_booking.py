@@ -11,7 +11,7 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.cost import CostModel, unmeasured

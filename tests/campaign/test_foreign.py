@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.campaign.core.build import open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.chemistry.protonation import Standardisation, state_at
+from sciagent.chemistry.subjects.protonation import Standardisation, state_at
 from sciagent.errors import InvalidCandidateError
 
 AT_BLOOD = Standardisation("parent", 7.4)

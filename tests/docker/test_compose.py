@@ -17,7 +17,7 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 from sqlalchemy.engine import make_url
 
-from sciagent.campaign.spec.rungs import TIER_LIMITS
+from sciagent.campaign.file.rungs import TIER_LIMITS
 from sciagent.store.database.engine import ledger_url
 from tests.docker.images import (
     DOCKER,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.wish import KINDS
+from sciagent.training.datasets import KINDS
 from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.conversing import Conversing, conversing

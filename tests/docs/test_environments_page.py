@@ -13,7 +13,7 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.environment.server import EnvironmentServer, hosts_of
-from sciagent.environment.web import application, guarded
+from sciagent.training.environment.web import application, guarded
 from tests.docs.pages import ROOT, blocks
 from tests.environment.served import Client
 

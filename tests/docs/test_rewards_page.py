@@ -10,8 +10,8 @@ import pytest
 
 from sciagent.api.ledger import LedgerView
 from sciagent.campaign.core.build import open_stored
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.spec.test_controls import LADDER, REST

@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.schedulers import PricedSpec
 from tests.docs.pages import ROOT, Block, blocks, campaigns
 
 PAGE = ROOT / "docs" / "scheduling.md"

@@ -8,8 +8,8 @@ import cloudpickle
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.spec import goals
-from sciagent.campaign.spec.goals import ObjectiveSpec
+from sciagent.campaign.file import goals
+from sciagent.campaign.file.goals import ObjectiveSpec
 from sciagent.domain import properties as registry
 from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express

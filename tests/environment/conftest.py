@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sciagent import Campaign
-from sciagent.environment.environment import Environment
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment
 from tests.environment.served import FAST, REWARDS
 
 Serve = Callable[..., Environment]

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.domain.answers.environments import EpisodeReply
-from sciagent.environment.environment import LadderEpisode
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import LadderEpisode
 from tests.campaign.rollouts.rolled import TEXT
 
 FAST = TEXT

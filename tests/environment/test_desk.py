@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.campaign.rollouts.seeds import model_spec
-from sciagent.environment.environment import Environment
-from sciagent.environment.statements import ClientPolicy
 from sciagent.errors import EpisodeError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment
+from sciagent.training.environment.statements import ClientPolicy
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import let_go
 from tests.environment.served import proposing, texts, trajectories

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.environment.environment import Environment, LadderEpisode
+from sciagent.domain.directives import Verb
 from sciagent.errors import EpisodeError, StaleLeaseError
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment, LadderEpisode
 from tests.campaign.rollouts.rolled import let_go
 from tests.environment.served import FAST, PAID, REWARDS, played, proposing, texts, trajectories, turns
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from sciagent.agent.episode import SYSTEM
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.environment.environment import Environment
-from sciagent.environment.for_trl import TrlLadder
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import load_rewards
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment
+from sciagent.training.environment.for_trl import TrlLadder
 from tests.environment.served import FAST, PAID, trajectories
 from tests.support.environments import TRL, interpreter, run
 from tests.support.tiny_model import write_tiny_model

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sciagent.environment.environment import Environment
 from sciagent.errors import CampaignError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment
 from tests.environment.served import FAST
 
 Serve = Callable[..., Environment]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
+from sciagent.rewards.publishing import publish
 from sciagent.store.database.ledger import Ledger
 from tests.environment.served import FAST, REWARDS
 from tests.support import environments

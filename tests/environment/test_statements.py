@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.environment.statements import EpisodeWish, stated_answer, stated_call
 from sciagent.errors import EpisodeError
+from sciagent.training.environment.statements import EpisodeWish, stated_answer, stated_call
 
 CALL = {"id": "a", "type": "function", "function": {"name": "best", "arguments": '{"n": 3}'}}
 

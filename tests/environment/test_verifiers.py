@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.environment.server import EnvironmentServer, hosts_of
-from sciagent.environment.web import application, guarded
+from sciagent.rewards.publishing import publish
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.web import application, guarded
 from tests.environment.served import FAST, PAID, REWARDS, turns
 from tests.support import environments
 from tests.support.chat_server import ChatServer, calls

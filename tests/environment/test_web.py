@@ -15,11 +15,11 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sciagent import Campaign
-from sciagent.environment.environment import Environment
 from sciagent.environment.server import EnvironmentServer, hosts_of
-from sciagent.environment.web import MAX_BODY, application, checked_origin, guarded
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.environment.environment import Environment
+from sciagent.training.environment.web import MAX_BODY, application, checked_origin, guarded
 from tests.environment.served import FAST, REWARDS, Client, trajectories, turns
 
 TOKEN = "a-token-of-the-test"

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.outcomes import Reason
+from sciagent.domain.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 

@@ -8,10 +8,9 @@ import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.people.explaining import explain_named
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText
@@ -19,6 +18,7 @@ from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import SpecError
 from sciagent.report.answers import best
+from sciagent.report.explaining import explain_named
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views.campaign_counts import counts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sciagent.domain.answers.training import StageAnswer, StepSeconds, TrainedStep
+from sciagent.training.progress import StageAnswer, StepSeconds, TrainedStep
 
 
 def step(number: int, **changes: Any) -> TrainedStep:

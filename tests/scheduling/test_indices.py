@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left

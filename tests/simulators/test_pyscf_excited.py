@@ -27,7 +27,7 @@ from sciagent_simulators.pyscf_excited import (
     overlap,
     run_lowest,
 )
-from sciagent_simulators.pyscf_solvent import in_solvent
+from sciagent_simulators.solvents import in_solvent
 
 CAM = DftSettings(functional="cam-b3lyp", spin_check="off", grid_level=1)
 NWCHEM = [(4.0133, 0.0), (8.6714, 0.1720), (9.2503, 0.0020), (10.0153, 0.0001)]

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
-from sciagent_simulators.pyscf_solvent import PYSCF_SOLVENTS, answer_fast, constants, in_solvent
+from sciagent_simulators.solvents import PYSCF_SOLVENTS, answer_fast, constants, in_solvent
 from sciagent_simulators.tblite_engine import HARTREE
 
 HF = DftSettings(functional="hf", spin_check="off", grid_level=0, conv_tol=1e-10)

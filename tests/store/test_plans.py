@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Computation
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.ladder import Position
+from sciagent.domain.states import JobState
+from sciagent.report import history
 from sciagent.store.campaign_state import campaigns, directives, likenesses, standings
 from sciagent.store.campaign_state.likenesses import RelaxedStructure, ValueWindow
 from sciagent.store.database.clock import db_now
@@ -18,7 +19,8 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, worker_resources, workers
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence, scaffolds
-from sciagent.store.views import campaign_counts, history, overview, report_candidates
+from sciagent.store.views import campaign_counts, overview
+from sciagent.store.views import candidates as report_candidates
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 

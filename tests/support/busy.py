@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.states import AttemptState, CampaignState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

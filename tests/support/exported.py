@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sciagent.campaign.rewarding.publishing import publish
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.wish import KINDS, DatasetWish
+from sciagent.training.datasets import KINDS, DatasetWish
 from tests.support.conversing import Conversing, conversing
 
 

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import AttemptState, CampaignState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.states import AttemptState, CampaignState, Standing
 from sciagent.store.campaign_state import campaigns, standings, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import NewTurn

@@ -14,11 +14,11 @@ from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.code_version import code_version
 from sciagent.domain.answers.rewards import ShownRewards
-from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.jobs.states import AttemptState
 from sciagent.domain.outcomes import Outcome
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import AttemptState
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import standings, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 
 from sciagent import Campaign
 from sciagent.agent.trace.linearise import CONTEXT
-from sciagent.campaign.rewarding.publishing import publish
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.training.building import build
-from sciagent.training.wish import DatasetWish
+from sciagent.training.datasets import DatasetWish
 
 TEXT = """
 campaign: sampled

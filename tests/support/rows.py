@@ -11,10 +11,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

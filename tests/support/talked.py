@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages import NO_TOKENS, Message, to_json
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
 from sciagent.store.database.ledger import Ledger

@@ -34,12 +34,12 @@ IMPORTED = (
     "sciagent.api.progress",
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
-    "sciagent.campaign.spec.load",
+    "sciagent.campaign.file.load",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.verifying",
     "sciagent.chemistry.depiction",
     "sciagent.report.page.build",
-    "sciagent.report.export.sdf",
+    "sciagent.report.export.structures",
     "sciagent_verifiers.fast.molecule_checks",
     "sciagent_verifiers.fast.safety",
     "sciagent_verifiers.high_fidelity.pyscf_scf",
@@ -135,7 +135,7 @@ def _draw_a_page() -> None:
     """Compile the report's template and draw a chart: what a command does only once, and every run does again."""
     from sciagent.report.page.build import environment
     from sciagent.report.parts import charts
-    from sciagent.store.views.report_progress import ProgressStep
+    from sciagent.store.views.progress import ProgressStep
 
     environment().get_template("report.html.j2")
     charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, counts_hits=True)

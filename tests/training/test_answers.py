@@ -12,9 +12,9 @@ import pytest
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection, hindsight, judged
 from sciagent.training.building import build
+from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.reading import TrainingCampaign
 from sciagent.training.splits import ScaffoldLimit
-from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 
 

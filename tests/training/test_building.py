@@ -12,16 +12,16 @@ import pytest
 
 from sciagent.agent.trace.linearise import CONTEXT
 from sciagent.agent.trace.recorded import recorded_calls
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.domain.answers.datasets import BuiltDataset
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build
-from sciagent.training.wish import DatasetWish, Kind
+from sciagent.training.datasets import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 from tests.support.rewarded import XTB
 

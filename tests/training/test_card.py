@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import COLUMNS, build
-from sciagent.training.wish import KINDS, DatasetWish, Kind
+from sciagent.training.datasets import KINDS, DatasetWish, Kind
 from tests.support.conversing import conversing
 
 

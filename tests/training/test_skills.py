@@ -15,9 +15,9 @@ from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.learning import groups
 from sciagent.training.building import build
+from sciagent.training.datasets import DatasetWish
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import TrainingWish
-from sciagent.training.wish import DatasetWish
 from tests.campaign.rollouts import rolled
 from tests.support.tiny_model import write_tiny_model
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sciagent.yaml.document import MAX_FAULTS, Fault, read, report
+from sciagent.inputs.document import MAX_FAULTS, Fault, read, report
 
 MISTAKES = {
     "a tab for an indent": ("campaign: a\nladder:\n\t- rung: x\n", (3, 1), "a tab indents this line"),

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.errors import SpecError
-from sciagent.yaml.document import read
-from sciagent.yaml.validation import keys_at, validated
+from sciagent.inputs.document import read
+from sciagent.inputs.validation import keys_at, validated
 
 
 class Circle(BaseModel):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.in_flight import RECENT, WEEKS, enough
 from sciagent.scheduling.law.similarity import Similarity

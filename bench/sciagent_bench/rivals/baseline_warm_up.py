@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 

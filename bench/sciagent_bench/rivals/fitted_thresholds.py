@@ -22,7 +22,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import multivariate_normal, norm, spearmanr
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung

@@ -11,8 +11,8 @@ import anyio
 from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
-from sciagent.agent.foreign.foreign_tool import ForeignTool, plain
-from sciagent.agent.foreign.link import Link, Server, ServerError
+from sciagent.agent.tools.foreign_tools import ForeignTool, plain
+from sciagent.agent.tools.mcp_client import Link, Server, ServerError
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Observation
 from sciagent.domain.text import bounded, one_line

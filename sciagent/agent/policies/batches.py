@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
 from sciagent.agent.question_threads import sample_patiently
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time
 

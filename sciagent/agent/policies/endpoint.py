@@ -20,8 +20,8 @@ from sciagent.agent.policies.openai_messages import to_openai
 from sciagent.agent.policies.rendering import is_rendering
 from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.text import storable, without_secrets
 from sciagent.errors import UsageError
 

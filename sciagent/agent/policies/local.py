@@ -11,12 +11,12 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
-from sciagent.agent.policies import hermes
+from sciagent.agent.policies import templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.constrained import ConstrainedAnswer
 from sciagent.agent.policies.decoding import Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -134,7 +134,7 @@ class InMemoryPolicy:
         if wanted.answer:
             message = Message("assistant", text)
         else:
-            message = hermes.parsed(text, first_call=sum(len(earlier.calls) for earlier in messages) + 1)
+            message = templates.parsed(text, first_call=sum(len(earlier.calls) for earlier in messages) + 1)
         return Sampled(
             message=message,
             finish="length" if not ended else "calls" if message.calls else "stop",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages import Message
-from sciagent.agent.policies import hermes
+from sciagent.agent.policies import templates
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.agent.serving.templates import template_of
 
@@ -44,7 +44,7 @@ def _rendered(
 ) -> Any:
     marks = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
     return tokenizer.apply_chat_template(
-        hermes.rendered(messages, marks),
+        templates.rendered(messages, marks),
         tools=list(tools) or None,
         add_generation_prompt=True,
         tokenize=tokenize,

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from sciagent.chemistry.combinations import Combinations
-from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
+from sciagent.domain.ports import ProposalIn, Turn, Workbench
 
 
 class Enumerate:

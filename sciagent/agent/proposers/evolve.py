@@ -16,8 +16,8 @@ from typing import Any
 from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import needed_edits
-from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.ports import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 
 STAND_IN = 200  # largest number of unscored seeds that join the population while few candidates are scored

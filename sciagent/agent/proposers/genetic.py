@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sciagent.chemistry.subjects.edit_set import EditSet
-from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.ports import ProposalIn
 
 POPULATION = 200
 PER_GROUP = 20

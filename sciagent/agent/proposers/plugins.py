@@ -14,11 +14,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
-from sciagent.agent.proposers.screen import Screen
-from sciagent.domain.campaigns.ports import ProposalIn, Turn
+from sciagent.agent.proposers.lists import Screen
 from sciagent.domain.campaigns.scripts import MeasuredCandidate, ScriptBench
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Objective
+from sciagent.domain.ports import ProposalIn, Turn
 from sciagent.errors import CampaignError, UnknownNameError, UsageError
 
 GROUP = "sciagent.proposers"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.lora_adapters import KEY, check_adapter
+from sciagent.agent.serving.served import KEY, check_adapter
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.agent.serving.templates import template_of
 from sciagent.errors import UsageError

@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.agent import models
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
-from sciagent.settings import models_folder
+from sciagent.inputs.settings import models_folder
 
 DIGITS = 8  # hexadecimal digits of an adapter's hash in its name
 

@@ -18,8 +18,8 @@ from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.references import find, number_of, plain_notation
 from sciagent.agent.tools.registry import Observation, ToolContext
 from sciagent.chemistry.subjects.edit_set import EditByName, EditSite
-from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.ports import ProposalIn
 from sciagent.domain.text import escaped, short
 from sciagent.errors import InvalidCandidateError
 

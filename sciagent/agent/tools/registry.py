@@ -24,8 +24,8 @@ from sciagent.agent.tools.reading import MAX_COMPLAINTS, CallError, read_argumen
 from sciagent.chemistry.subjects.base import Subject, Words
 from sciagent.chemistry.subjects.edit_set import EditSet
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.campaigns.ports import Workbench
 from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.ports import Workbench
 from sciagent.domain.text import bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.budget import WEEK, Budget, BudgetLimits
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.budget import WEEK, Budget, BudgetLimits
+from sciagent.domain.ladder import Position
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, spend

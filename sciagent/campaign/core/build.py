@@ -12,29 +12,29 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
+from sciagent.agent.proposers.lists import SEED, Screen
 from sciagent.agent.proposers.plugins import PluginProposer, ProposerTask
-from sciagent.agent.proposers.screen import SEED, Screen
 from sciagent.campaign.core.calibrating import LedgerFits, fits_of
 from sciagent.campaign.core.control_scores import control_rules
 from sciagent.campaign.core.derived_values import check_derived
 from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.core.libraries import library_of
-from sciagent.campaign.core.stored_spec import as_begun, stored_spec
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.schedulers import PricedSpec
-from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
-from sciagent.campaign.spec.subjects import stated_column
+from sciagent.campaign.core.opening import as_begun, stored_spec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.campaign.file.schedulers import PricedSpec
+from sciagent.campaign.file.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
+from sciagent.campaign.file.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
+from sciagent.domain.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.checkpoints import scratch_of

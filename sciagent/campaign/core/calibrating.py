@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.spec.calibrations import WantedCalibration, calibrations
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.domain.campaigns.calibration import FEWEST, Fit, FitKind, fitted
+from sciagent.domain.calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean

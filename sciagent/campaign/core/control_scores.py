@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sciagent.campaign.core.judge import RungRules
+from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.spec.controls import SHARE
-from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.scheduling.audit.draw import lots

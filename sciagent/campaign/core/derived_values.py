@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.derived import VERIFIER, VERSION, DerivedProperty, Part
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError
@@ -20,7 +20,7 @@ from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built, BuiltRung
     from sciagent.campaign.core.judge import Answer
-    from sciagent.campaign.spec.campaign_spec import CampaignSpec
+    from sciagent.campaign.file.campaign_spec import CampaignSpec
 
 Result = TypeVar("Result", Finding, RecordedEvidence)
 

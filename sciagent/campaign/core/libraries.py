@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.sources import EnumerateSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.sources import EnumerateSpec
 from sciagent.chemistry.combinations import Block, Combinations, ReactionLibrary, ScaffoldLibrary, block
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.errors import InputFileError

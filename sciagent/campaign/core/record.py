@@ -12,12 +12,12 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
-from sciagent.domain.campaigns.calibration import calibrated
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.calibration import calibrated
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.states import DEATHS, JobState, Standing
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.states import DEATHS, JobState, Standing
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.campaign_state.campaigns import log_event, new_owner

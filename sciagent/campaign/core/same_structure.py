@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Measured
+from sciagent.domain.ladder import Position
 from sciagent.domain.properties import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
 from sciagent.errors import LedgerError
 from sciagent.store.campaign_state import likenesses

@@ -10,8 +10,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.control_scores import is_drawn
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.campaign.spec.controls import SHARE
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Choice
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import laws
 

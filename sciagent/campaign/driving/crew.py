@@ -16,10 +16,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.ladder import Position
 from sciagent.store.job_queue.jobs import NewJob, Offer
 
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free

@@ -12,11 +12,11 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.driving.crew import MARGIN, Crew, Places, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sciagent.domain.jobs.states import MAX_LOSSES
+from sciagent.domain.states import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.registration import Presence

@@ -15,18 +15,18 @@ from sciagent.campaign.core.build import Built, check_engines, check_here, prepa
 from sciagent.campaign.driving.control_draws import ControlDraws
 from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
+from sciagent.campaign.driving.inbox import Mailbox
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.joint_crew import JointCrew
+from sciagent.campaign.driving.lab_jobs import WorldJobs
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
-from sciagent.campaign.driving.mailbox import Mailbox
 from sciagent.campaign.driving.people_out import reprice, wake_again, with_people
 from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
-from sciagent.campaign.driving.world_jobs import WorldJobs
 from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives

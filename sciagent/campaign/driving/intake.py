@@ -8,7 +8,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.session import TOKENS, DriverSession, ProposalsEnd
 from sciagent.campaign.proposing.sources import Source
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
 

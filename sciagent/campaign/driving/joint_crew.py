@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.driving.crew import Crew, Places, PlannedJob, Quota
-from sciagent.campaign.driving.world_jobs import WorldJobs
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.campaign.driving.lab_jobs import WorldJobs
+from sciagent.domain.ladder import Position
 
 
 class JointPlaces:

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
 from sciagent.campaign.driving.crew import Crew, LocalPlaces, Pace, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.execution.worker.completing import (
     JobEnding,

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, decides, settle, settling_of
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.ladder import Position
+from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import offers, spend
 from sciagent.store.job_queue.offers import Ended, Out

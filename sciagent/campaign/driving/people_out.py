@@ -18,9 +18,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.session import DriverSession, Ending
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Choice
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import CampaignState
 from sciagent.scheduling.in_flight import RECENT, enough
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.clock import db_now

@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.record import settle_again
-from sciagent.domain.campaigns.calibration import Fit
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.calibration import Fit
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import calibrations, standings
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t

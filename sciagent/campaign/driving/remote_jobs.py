@@ -15,10 +15,10 @@ from sciagent.campaign.core.build import BuiltRung
 from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.resource_requests import text_of
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.ladder import Position
+from sciagent.domain.states import JobState
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.job_queue import jobs, offers, spend, workers

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
-from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState, JobState
+from sciagent.domain.states import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab.answering import Recorded, finding_of, record
-from sciagent.campaign.lab.claiming import locked
-from sciagent.campaign.lab.typed_answers import typed_answer
 from sciagent.errors import AnswerChangedError, UsageError
+from sciagent.lab.answering import Recorded, finding_of, record
+from sciagent.lab.claiming import locked
+from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab.claiming import locked, note
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.errors import UsageError, WrongVialError
+from sciagent.lab.claiming import locked, note
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask

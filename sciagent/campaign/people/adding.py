@@ -10,10 +10,10 @@ from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.core.record import log_blocked, run_directly
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome
+from sciagent.domain.ports import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.campaign_state.campaigns import new_owner

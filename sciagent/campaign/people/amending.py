@@ -11,12 +11,12 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.core.stored_spec import as_begun
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.goals import BudgetSpec
+from sciagent.campaign.core.opening import as_begun
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.goals import BudgetSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from sciagent.campaign.core.build import BuiltRung, built_rungs, check_engines, prepare
 from sciagent.campaign.core.record import known_or_run, log_blocked
-from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.campaign.file.rungs import RungSpec
 from sciagent.chemistry.structure_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.values import CalculatedCandidate, PropertyValue
-from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
+from sciagent.domain.chosen_units import Units, all_shown
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import set_pending, settle_again
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.directives import Verb
+from sciagent.domain.ladder import Position
+from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.job_queue import job_lists, jobs
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.spec.campaign_spec import spec_differences, stated_units
+from sciagent.campaign.file.campaign_spec import spec_differences, stated_units
 from sciagent.domain.answers.comparison import Comparison, HitsAtCost, RungPair, ValueComparison
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import campaign_counts, report_pairs
-from sciagent.store.views.report_progress import ProgressStep, progress
+from sciagent.store.views.progress import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
 

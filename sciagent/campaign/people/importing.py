@@ -27,7 +27,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, convert
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
-from sciagent.input_files import open_input
+from sciagent.inputs.files import open_input
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts

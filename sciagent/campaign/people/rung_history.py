@@ -14,16 +14,16 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
 from sciagent.domain.answers.values import PropertyValue
-from sciagent.domain.campaigns.calibration import Fits, calibrated
-from sciagent.domain.campaigns.chosen_units import show_window, shown
-from sciagent.domain.campaigns.derived import VERIFIER, VERSION
+from sciagent.domain.calibration import Fits, calibrated
+from sciagent.domain.chosen_units import show_window, shown
+from sciagent.domain.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.errors import UsageError
+from sciagent.report import history
+from sciagent.report.history import JobAttempt, StoredEvidence
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import history
-from sciagent.store.views.history import JobAttempt, StoredEvidence
 from sciagent.verification.registry import verifier_class
 
 

@@ -19,10 +19,10 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import set_pending, settle_again
 from sciagent.campaign.people.adding import complete_fast
 from sciagent.campaign.people.resolving import Named
-from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes import Reason
+from sciagent.domain.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend

@@ -6,14 +6,14 @@ from sciagent.campaign.core.build import BuiltRung, built_ladder, check_engines,
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
-from sciagent.domain.campaigns.calibration import calibrated
-from sciagent.domain.campaigns.chosen_units import Units, all_shown
+from sciagent.domain.calibration import calibrated
 from sciagent.domain.candidates import smiles_of
+from sciagent.domain.chosen_units import Units, all_shown
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
+from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.store.campaign_state.campaigns import log_event

@@ -14,16 +14,16 @@ import numpy as np
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
 from sciagent.campaign.core.libraries import library_of
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.sources import EnumerateSpec, ScreenSpec
+from sciagent.campaign.file.subjects import stated_column
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
-from sciagent.campaign.spec.subjects import stated_column
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Computation
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims import Aim

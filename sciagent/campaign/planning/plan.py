@@ -14,12 +14,12 @@ import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
 from sciagent.campaign.planning.inputs import Sample, Step, from_ledger, sample_of, step_of
 from sciagent.campaign.planning.wording import assumptions, planned_limit, planned_rung, sentences
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.pricing.priced_campaign import Allowance, allowances
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, RungGain
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import Allowance
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain
 from sciagent.domain.cost import RESOURCE_UNITS
 

@@ -19,10 +19,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
-from sciagent.campaign.spec.schedulers import PricedSpec
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit.draw import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase

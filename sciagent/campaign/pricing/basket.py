@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Choice
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import Purchase
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
-from sciagent.campaign.spec.schedulers import LotterySpec
-from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.states import Standing
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex, Position
+from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
 from sciagent.scheduling.arrays import Array
 

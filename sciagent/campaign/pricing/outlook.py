@@ -10,9 +10,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import open_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
-from sciagent.domain.campaigns.chosen_units import shown_limit, unit_of
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.chosen_units import shown_limit, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell

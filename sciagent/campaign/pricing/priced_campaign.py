@@ -20,12 +20,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.schedulers import PricedSpec
-from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.cost import MEASURED
+from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.rules.priced import SOME, Priced
 from sciagent.store.campaign_state import campaigns

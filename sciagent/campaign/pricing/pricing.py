@@ -19,9 +19,9 @@ from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.basket import Basket, side_by_side
 from sciagent.campaign.pricing.priced_campaign import WALL, PricedCampaign
 from sciagent.campaign.pricing.purchasing import Blocked, BlockedBy, Purchasing
-from sciagent.domain.campaigns.ladder import PaidIndex, Position
-from sciagent.domain.campaigns.ports import Choice
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import CampaignState
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.results import laws

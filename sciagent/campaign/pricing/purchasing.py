@@ -14,8 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.spec.schedulers import (
+from sciagent.campaign.file.schedulers import (
     BestRungSpec,
     ExhaustiveSpec,
     HalvingSpec,
@@ -23,9 +22,10 @@ from sciagent.campaign.spec.schedulers import (
     PricedSpec,
     RandomSpec,
 )
-from sciagent.domain.campaigns.ladder import PaidIndex, Position
-from sciagent.domain.campaigns.ports import Choice
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import CampaignState
 from sciagent.domain.tiers import Tier
 from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.rules.best_rung import BestRung

@@ -11,8 +11,8 @@ from sciagent.campaign.core.derived_values import with_derived
 from sciagent.campaign.core.record import answer_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import MAX_LOSSES
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import MAX_LOSSES
 from sciagent.errors import CampaignError
 from sciagent.store.learning import evidence_costs
 from sciagent.store.results import candidates, evidence

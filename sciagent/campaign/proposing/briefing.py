@@ -18,10 +18,10 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.measured import best_candidates
 from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench
-from sciagent.domain.campaigns.chosen_units import all_shown, show_window, unit_of
-from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
+from sciagent.domain.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
+from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.quantities import show
 from sciagent.errors import InvalidCandidateError
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.domain.campaigns.ports import Scored
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
+from sciagent.domain.ports import Scored
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled

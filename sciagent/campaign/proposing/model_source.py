@@ -16,10 +16,10 @@ from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, 
 from sciagent.agent.question_threads import Asking, ModelAnswer
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
-from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost
 from sciagent.domain.text import storable
 from sciagent.store.campaign_state import campaigns, trajectories

@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.sources import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.sources import LlmSpec, OneProposerSpec, SeveralSpec
-from sciagent.domain.campaigns.ports import Turn
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.ports import Turn
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
@@ -288,8 +288,8 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
         return None
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("tools of MCP servers need an extra: pip install 'sciagent[llm]'")
-    from sciagent.agent.foreign.link import Server
     from sciagent.agent.foreign.servers import Servers
+    from sciagent.agent.tools.mcp_client import Server
 
     servers = []
     for name, server in spec.mcp.items():

@@ -19,12 +19,12 @@ from sciagent.campaign.proposing.measured import best_candidates, measured_candi
 from sciagent.campaign.proposing.newness import Note, novelty_notes, remember_families
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
+from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import campaigns, standings

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.records import Records
-from sciagent.campaign.rewarding.states import CHUNK, rungs_as_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.domain.cost import Cost
+from sciagent.rewards.expectations import RewardLaw
 from sciagent.rewards.process import ProposedCandidate, TurnFacts
 from sciagent.rewards.spec import RewardSpec, Term
+from sciagent.rewards.states import CHUNK, rungs_as_of
 from sciagent.store.learning import episodes, evidence_costs
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.results import candidates

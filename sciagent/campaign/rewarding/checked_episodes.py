@@ -10,11 +10,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.control_scores import control_score, is_drawn
 from sciagent.campaign.rewarding.lots import Lot, Lots
-from sciagent.campaign.rewarding.states import states
 from sciagent.domain.candidates import Candidate
 from sciagent.rewards.estimators import CandidateState
 from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.states import states
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.checked_episodes import CheckedCandidate, EpisodeReader
-from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered, payoff_of
 from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.guards import RewardGuards, ShownGuards
 from sciagent.rewards.guards.diversity import nearest_distances
+from sciagent.rewards.policy_guards import PolicyTally, answered, payoff_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, policies, rewards

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.spec.schedulers import LotterySpec, PricedSpec
+from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
 from sciagent.rewards.estimators import CandidateState, Settlement
 from sciagent.store.results import laws
 

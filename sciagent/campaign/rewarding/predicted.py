@@ -17,11 +17,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.records import beginnings
-from sciagent.campaign.rewarding.states import answers_as_of, states
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.report.analysis.prediction_scores import crps, read
 from sciagent.rewards.estimators import Settlement
 from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.states import answers_as_of, states
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn

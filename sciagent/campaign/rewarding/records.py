@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rewarding.states import states
+from sciagent.rewards.states import states
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.parts import CandidatePart

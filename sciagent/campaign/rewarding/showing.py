@@ -8,7 +8,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.rewarding.publishing import changes
 from sciagent.domain.answers.rewards import (
     ChangedReward,
     RewardedCandidate,
@@ -18,6 +17,7 @@ from sciagent.domain.answers.rewards import (
 )
 from sciagent.errors import UsageError
 from sciagent.rewards.process import price_of
+from sciagent.rewards.publishing import changes
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, rewards

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rewarding.expectations import RewardLaw, expectations
-from sciagent.campaign.rewarding.states import CHUNK, states
 from sciagent.rewards.estimators import Settlement, worth
+from sciagent.rewards.expectations import RewardLaw, expectations
 from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.states import CHUNK, states
 from sciagent.store.results import candidates
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.sources import LlmSpec, ScreenSpec
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, Source, TurnResult
-from sciagent.campaign.rollouts.scripted import NAME
-from sciagent.campaign.spec.sources import LlmSpec, ScreenSpec
 from sciagent.errors import CampaignError, UsageError
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.job_queue import attempts
+from sciagent.training.rollouts.scripted import NAME
 from sciagent.verification.sandbox.host import Worker
 
 

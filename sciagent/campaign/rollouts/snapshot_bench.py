@@ -11,11 +11,11 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.workbench import BenchEntry
-from sciagent.campaign.rollouts.snapshot import Snapshot
-from sciagent.campaign.rollouts.together import FastRungs
-from sciagent.domain.campaigns.ports import Scored
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.domain.ports import Scored
+from sciagent.training.rollouts.side_by_side import FastRungs
+from sciagent.training.rollouts.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sciagent.campaign.spec.goals import CalibrateSpec, ObjectiveSpec
-from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.yaml.validation import Faults
+from sciagent.campaign.file.goals import CalibrateSpec, ObjectiveSpec
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.inputs.validation import Faults
 
 
 class WantedCalibration(NamedTuple):

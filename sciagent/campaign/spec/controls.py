@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sciagent.campaign.spec.goals import ObjectiveSpec
-from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.yaml.validation import Faults
+from sciagent.campaign.file.goals import ObjectiveSpec
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.inputs.validation import Faults
 
 SHARE = 0.2
 """The chance with which a control runs on a candidate unless the file states another."""

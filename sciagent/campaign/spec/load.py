@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.checks import check_together, draft
-from sciagent.campaign.spec.rungs import find_verifier
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.checks import check_together, draft
+from sciagent.campaign.file.rungs import find_verifier
 from sciagent.errors import did_you_mean
-from sciagent.yaml.document import Loc, read, show, read_text
-from sciagent.yaml.validation import keys_at, unknown_key, validated
+from sciagent.inputs.document import Loc, read, read_text, show
+from sciagent.inputs.validation import keys_at, unknown_key, validated
 
 
 def load_spec(path: Path) -> CampaignSpec:

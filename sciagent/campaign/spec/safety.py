@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from sciagent.campaign.spec.goals import NAME, Part
-from sciagent.campaign.spec.rungs import RungSpec, find_verifier
+from sciagent.campaign.file.goals import NAME, Part
+from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.yaml.validation import Faults
+from sciagent.inputs.validation import Faults
 
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"
 

@@ -11,7 +11,7 @@ from sciagent.chemistry.crystals.editing.named import (
     edited,
     mutate,
 )
-from sciagent.chemistry.crystals.editing.places import CrystalPlace, sites
+from sciagent.chemistry.crystals.places import CrystalPlace, sites
 
 __all__ = [
     "ANY",

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals.symmetry import CrystalSymmetry, symmetry_of
+from sciagent.chemistry.crystals.cells import CrystalSymmetry, symmetry_of
 
 REMEMBERED = 1 << 14
 COMPARED = 1 << 9  # reduced cells kept, which are larger than families

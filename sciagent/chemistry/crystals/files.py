@@ -11,7 +11,7 @@ from sciagent.chemistry.crystals.cell import MAX_CHARACTERS
 from sciagent.chemistry.crystals.cif import cif_blocks
 from sciagent.chemistry.structure_files import StructureRecord, names_in, read_structures
 from sciagent.errors import InputFileError
-from sciagent.input_files import open_input
+from sciagent.inputs.files import open_input
 
 MAX_FILE = 256 << 20
 """Largest JSON file, in bytes, since it is read as a whole; other formats are read in parts."""

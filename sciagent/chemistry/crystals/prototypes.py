@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.cells import analysis_folder, expanded
 from sciagent.chemistry.crystals.scaling import rescaled
-from sciagent.chemistry.crystals.symmetry import analysis_folder, expanded
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 

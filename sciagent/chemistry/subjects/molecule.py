@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.protonation import Standardisation
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.chemistry.structure_files import StructureRecord, read_structures
 from sciagent.chemistry.subjects.base import CandidateColumns, LibraryVersions, Subject, Words
+from sciagent.chemistry.subjects.protonation import Standardisation
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.text import shown
 from sciagent.errors import InvalidCandidateError

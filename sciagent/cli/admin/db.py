@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from sciagent.api.terminal import Line
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import Exit, put, put_answer, say
-from sciagent.settings import ledger_address
+from sciagent.inputs.settings import ledger_address
 
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sciagent.api.terminal import Line, records_table
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import put_answer
 
 app = typer.Typer(

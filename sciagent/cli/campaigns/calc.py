@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.api.terminal import Line, Part, on_terminal, records_table
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
 from sciagent.cli.shared.structures import structures
 from sciagent.errors import UsageError
@@ -92,7 +92,7 @@ def nested(texts: list[str]) -> Mapping[str, Any]:
 
     Raises UsageError for a text without `=` and for a value that is no YAML.
     """
-    from sciagent.yaml.document import read
+    from sciagent.inputs.document import read
 
     settings: dict[str, Any] = {}
     for key, value in pairs("--set", texts, "KEY=VALUE").items():

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import open_ledger, put_answer
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part, plain_table
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import open_ledger, put_answer
-from sciagent.settings import ledger_address
+from sciagent.inputs.settings import ledger_address
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.plan import Plan, PlannedRung

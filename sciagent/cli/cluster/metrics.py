@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import end_at_once, open_ledger, say
 from sciagent.errors import UsageError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sciagent.api.terminal import Line
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import Exit, plural, put_answer
 
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.learning.policy import interval_text
-from sciagent.cli.shared import options
+from sciagent.cli import options
+from sciagent.cli.evaluate import interval_text
 from sciagent.cli.shared.common import Exit, open_ledger, put_answer, say
 
 if TYPE_CHECKING:

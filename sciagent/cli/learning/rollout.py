@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from sciagent.api.terminal import Part
 from sciagent.cli.shared.common import Exit, put, put_answer, say
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.training import RecipeAnswer, TrainedPolicy, TrainedStep
     from sciagent.training.learner.running import Tell
+    from sciagent.training.progress import RecipeAnswer, TrainedPolicy, TrainedStep
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sciagent.api.terminal import Line
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import put, put_answer, say
 from sciagent.errors import UsageError
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sciagent.api.terminal import Line
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
@@ -46,8 +46,9 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import command, lora_adapters, served_cards, server
-    from sciagent.settings import cache_folder
+    from sciagent.agent.serving import command, served_cards, server
+    from sciagent.agent.serving import served as lora_adapters
+    from sciagent.inputs.settings import cache_folder
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
@@ -87,7 +88,7 @@ def load(
 ) -> None:
     """Load an adapter into a server that runs. Its name gets the beginning of its hash, so that no name changes its
     weights; an adapter that is there already stays as it is."""
-    from sciagent.agent.serving import lora_adapters
+    from sciagent.agent.serving import served as lora_adapters
 
     served = lora_adapters.load(endpoint, name, folder)
     say(f"{endpoint} answers as:")
@@ -100,7 +101,7 @@ def unload(
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Take an adapter out of a server that runs."""
-    from sciagent.agent.serving import lora_adapters
+    from sciagent.agent.serving import served as lora_adapters
 
     say(f"{endpoint} answers as {lora_adapters.unload(endpoint, name)} no more")
 
@@ -108,7 +109,7 @@ def unload(
 @adapters_app.command("list", epilog="Example: sciagent adapters list")
 def show_adapters(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
-    from sciagent.agent.serving import lora_adapters
+    from sciagent.agent.serving import served as lora_adapters
 
     adapters = lora_adapters.loaded(endpoint)
     notes = [] if adapters else [f"{endpoint} has no adapters"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from sciagent.api.terminal import Line
-from sciagent.cli.shared import options
+from sciagent.cli import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
 
 audit_app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from pydantic import Field
 
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.domain.tiers import Tier
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sciagent.domain.campaigns.ports import Turn, Workbench
+from sciagent.domain.ports import Turn, Workbench
 
 
 @dataclass(frozen=True)

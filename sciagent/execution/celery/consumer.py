@@ -11,8 +11,8 @@ from celery.worker.state import maybe_shutdown
 from kombu import Message
 from kombu.transport import redis
 
+from sciagent.execution.celery.messages import PREFIX
 from sciagent.execution.messaging import tokens
-from sciagent.execution.messaging.brokers import PREFIX
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.states import JobState
 from sciagent.errors import UsageError
-from sciagent.execution.messaging.brokers import PREFIX, Broker
+from sciagent.execution.celery.messages import PREFIX, Broker
+from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.messaging.tokens import TASK
-from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger

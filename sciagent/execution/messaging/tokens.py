@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sciagent.execution.messaging.brokers import is_queue_name
+from sciagent.execution.celery.messages import is_queue_name
 
 if TYPE_CHECKING:
     from kombu import Message

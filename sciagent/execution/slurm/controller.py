@@ -15,8 +15,8 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.resource_requests import read
-from sciagent.domain.jobs.states import JobState
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import JobState
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.client import Slurm

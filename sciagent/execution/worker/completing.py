@@ -18,7 +18,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
-from sciagent.domain.jobs.states import (
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import (
     AfterAttempt,
     AttemptState,
     JobState,
@@ -27,7 +28,6 @@ from sciagent.domain.jobs.states import (
     after_result,
     cost_of_killed,
 )
-from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.execution.worker.checkpoints import home_of
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.store.database.clock import db_now

@@ -19,10 +19,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
-from sciagent.domain.campaigns.chosen_units import Units, unit_of
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.chosen_units import Units, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
+from sciagent.domain.states import Standing
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
@@ -31,7 +31,7 @@ from sciagent.scheduling.audit.rungs import agreements
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.results import laws
-from sciagent.store.views import report_queries
+from sciagent.store.views import queries
 from sciagent.store.views.campaign_counts import places
 
 ALPHA = 0.1  # largest share of the true hits that may be dropped
@@ -180,9 +180,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
     for name in dict.fromkeys(o["property"] for o in row.spec["objectives"]):
-        measuring = [
-            rung for rung in ladder[: terminal.position + 1] if report_queries.measures(connection, rung, name)
-        ]
+        measuring = [rung for rung in ladder[: terminal.position + 1] if queries.measures(connection, rung, name)]
         if len(measuring) < 2:
             continue
         ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)

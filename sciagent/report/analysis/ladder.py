@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
-from sciagent.domain.campaigns.chosen_units import Units, unit_of
+from sciagent.domain.chosen_units import Units, unit_of
 from sciagent.domain.pooling import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
@@ -25,8 +25,8 @@ from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
+from sciagent.store.views import queries as ask
 from sciagent.store.views import report_pairs
-from sciagent.store.views import report_queries as ask
 
 MAX_COMPARED = 8  # charts of rung against rung
 MAX_WITH_IMPORTED = 24  # charts of imported values against a rung

@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import unit_of
+from sciagent.domain.chosen_units import unit_of
 from sciagent.domain.properties import properties
 from sciagent.report.analysis.ladder import limits
 from sciagent.report.parts import objective_charts as charts
 from sciagent.report.parts.objective_charts import NamedPoint
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import report_candidates
+from sciagent.store.views import candidates as report_candidates
 from sciagent.store.views.report_objectives import ObjectiveValues, objective_values
 
 SHOWN_RUNGS = 2  # the terminal rung and the one below it that measured an objective

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.guards import RewardGuards
-from sciagent.report.parts.policy_charts import policy_charts
+from sciagent.report.analysis.guards import policy_charts
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.learning import rewards
 from sciagent.store.results.evidence import read_watermark

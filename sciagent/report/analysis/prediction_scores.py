@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
+from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, convert
 from sciagent.domain.tiers import Tier
@@ -22,7 +22,7 @@ from sciagent.report.analysis.proposers import PEOPLE
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views import report_proposers as ask
-from sciagent.store.views.report_candidates import rung_values
+from sciagent.store.views.candidates import rung_values
 from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500

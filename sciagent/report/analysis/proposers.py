@@ -18,7 +18,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.report.parts.wording import cost, many
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
-from sciagent.store.views.report_progress import ProgressStep, progress_by_proposer
+from sciagent.store.views.progress import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # the proposer of proposals without a turn
 DRAWN = 6  # lines of the chart

@@ -14,7 +14,7 @@ from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results.names import names_of
-from sciagent.store.views import report_queries
+from sciagent.store.views import queries
 
 EXAMPLE = 160  # characters of a proposed text
 DETAIL = 480  # characters of a detail
@@ -47,7 +47,7 @@ class Rejection:
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
     labels, kind = {r.position: r.name for r in ladder}, row.spec["subject"]
-    fallen = report_queries.fallen(connection, row, list(named_order(row.spec)))
+    fallen = queries.fallen(connection, row, list(named_order(row.spec)))
     names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
     return [
         _rejection(
@@ -59,7 +59,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups, kind = report_queries.unread(connection, row), row.spec["subject"]
+    groups, kind = queries.unread(connection, row), row.spec["subject"]
     names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
     return [
         _rejection(kind, "", status, reason or "already in the campaign", None, n, (names.get(id_, {}), text, detail))
@@ -88,6 +88,6 @@ def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, A
     events = [
         (at, words(kind), payload)
         for kind in ("driver_started", "ended")
-        for at, payload in report_queries.events(connection, row, kind, limit=50)[1]
+        for at, payload in queries.events(connection, row, kind, limit=50)[1]
     ]
     return sorted(events, key=lambda event: event[0])

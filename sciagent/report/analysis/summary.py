@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.report.analysis.making import synthesis
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.live.time_left import time_left
@@ -16,7 +16,7 @@ from sciagent.report.parts.agreement import decided_by_opinion
 from sciagent.report.parts.candidates import Card, Table
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.views.report_queries import Passage
+from sciagent.store.views.queries import Passage
 
 if TYPE_CHECKING:
     from sciagent.report.analysis.ladder import Compared, Spending

@@ -26,7 +26,7 @@ from sciagent.report.parts.candidates import CARDS
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import report_candidates
+from sciagent.store.views import candidates
 
 SPECIFICATION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
@@ -186,9 +186,9 @@ class _Crate:
 
     def _geometries(self) -> list[Any]:
         """Writes the geometries of the best candidates. Names are made from keys, since verifiers name artifacts."""
-        best = report_candidates.best(self.connection, self.row, CARDS)
+        best = candidates.best(self.connection, self.row, CARDS)
         ladder = rungs(self.connection, self.row.id)
-        answers = report_candidates.answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
+        answers = candidates.answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
         folder, entities = self.inside / "geometries", []
         folder.mkdir()
         for candidate in best:
@@ -203,7 +203,7 @@ class _Crate:
 
     def _series(self) -> list[Any]:
         """Writes the series of the best candidates as csv; without one there is no folder."""
-        best, folder = report_candidates.best(self.connection, self.row, CARDS), self.inside / "series"
+        best, folder = candidates.best(self.connection, self.row, CARDS), self.inside / "series"
         folder.mkdir()
         entities = []
         for path, candidate, stored in series_files(self.connection, self.row, self.artifacts, best, folder):

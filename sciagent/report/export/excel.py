@@ -15,7 +15,7 @@ from sciagent.errors import SciagentError, UsageError
 from sciagent.report.export.sheet import SheetColumn, chosen_columns
 from sciagent.report.parts.table import columns, entries
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.views.report_candidates import ids_best_first
+from sciagent.store.views.candidates import ids_best_first
 
 PICTURES = 500  # rows with a picture, the best first
 MOST = 1_000_000  # rows of a worksheet

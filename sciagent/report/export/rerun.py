@@ -22,7 +22,7 @@ from sciagent.domain.quantities import Quantity
 from sciagent.report.analysis.ladder import RungProvenance
 from sciagent.report.parts.table import PAGE
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.views import report_candidates as ask
+from sciagent.store.views import candidates as ask
 
 PACKAGES = ("ase", "numpy", "pint", "pyscf", "pyscf-dispersion", "rdkit", "scipy", "tblite")
 SPEC, RERUN = "campaign.yaml", "rerun.yaml"

@@ -14,8 +14,8 @@ from sciagent.report.parts.series_charts import StoredSeries, stored_series
 from sciagent.report.parts.table import PAGE
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Ranked
+from sciagent.store.views import candidates as ask
+from sciagent.store.views.candidates import Ranked
 
 
 class SeriesFile(NamedTuple):

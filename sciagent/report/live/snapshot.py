@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.states import JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import job_lists, worker_resources, workers

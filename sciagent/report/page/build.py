@@ -34,7 +34,7 @@ from sciagent.report.parts import agreement, candidates, charts, glossary, wordi
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import know_properties
-from sciagent.store.views import campaign_counts, report_progress, report_queries
+from sciagent.store.views import campaign_counts, progress, queries
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -51,7 +51,7 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     steps = rungs(connection, row.id)
     status = campaign_counts.counts(connection, row)
-    passages = report_queries.funnel(connection, row)
+    passages = queries.funnel(connection, row)
     with_control = all_rungs(connection, row.id)
     spent = ladder.spending(connection, row, with_control)
     unit, factor = wording.cost_unit(spent.total)
@@ -89,17 +89,17 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "pairs": [*pairs, *measured],
         "rejections": fallen,
         "unread": unread,
-        "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),
+        "blocks": queries.events(connection, row, "safety_blocked", limit=50),
         "rungs": ladder.of_rungs(connection, row, with_control),
         "reused": ladder.of_reuse(connection, row, with_control),
-        "amendments": report_queries.amendments(connection, row),
-        "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
+        "amendments": queries.amendments(connection, row),
+        "directives": [d for d in queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
         "objective_charts": objectives.objective_charts(connection, row, steps),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
-        "progress_chart": charts.progress({"": report_progress.progress(connection, row, terminal.rung)}, limits),
+        "progress_chart": charts.progress({"": progress.progress(connection, row, terminal.rung)}, limits),
         "finders_chart": charts.progress(proposers.progress(connection, row, who), limits),
         "prediction_charts": _learning(scores),
     }

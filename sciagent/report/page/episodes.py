@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
+from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import crps, in_words, read, stated_in
@@ -21,10 +21,10 @@ from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.views import report_candidates
-from sciagent.store.views import report_episodes as ask
-from sciagent.store.views.report_candidates import Ranked, rung_values
-from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
+from sciagent.store.views import candidates
+from sciagent.store.views import episodes as ask
+from sciagent.store.views.candidates import Ranked, rung_values
+from sciagent.store.views.episodes import Begun, EpisodeOutcome, Proposed
 from sciagent.store.views.report_objectives import kind_of
 
 LATEST = 12  # latest episodes that a report shows
@@ -169,7 +169,7 @@ def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[Sho
 def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageRoom) -> ShownEpisode:
     ladder = rungs(connection, row.id)
     proposed = ask.proposals(connection, begun.id, PROPOSALS)
-    members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    members = candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     answers = _answers(connection, row, ladder, proposed)
     by_turn: dict[int, list[ShownProposal]] = {}
     for p in proposed:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciagent.domain.answers.training import StageAnswer, TrainedStep
 from sciagent.report.page.build import environment
 from sciagent.report.page.writer import replace_text
 from sciagent.report.parts.training_charts import TrainingCurve, evaluation_chart, training_charts
+from sciagent.training.progress import StageAnswer, TrainedStep
 
 FILE = "report.html"
 

@@ -12,7 +12,7 @@ from typing import Any
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_episodes
+from sciagent.store.views import episodes
 
 SECONDS = 30.0  # shortest time between two reports
 SHARE = 0.03  # largest share of the time for writing reports
@@ -74,7 +74,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
 
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        number = report_episodes.count(connection, row)
+        number = episodes.count(connection, row)
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []

@@ -14,8 +14,8 @@ from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason
+from sciagent.domain.states import Standing
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
@@ -23,8 +23,8 @@ from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
+from sciagent.store.views import candidates as ask
+from sciagent.store.views.candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
 from sciagent.store.views.report_objectives import kind_of
 
 CARDS = 12

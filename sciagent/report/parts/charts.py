@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from sciagent.domain.text import cut
 from sciagent.report.parts.agreement import Pair
 from sciagent.report.parts.wording import cost_unit
-from sciagent.store.views.report_progress import ProgressStep
-from sciagent.store.views.report_queries import Passage
+from sciagent.store.views.progress import ProgressStep
+from sciagent.store.views.queries import Passage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from sciagent.domain.quantities import Quantity, convert
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views.candidates import EvidenceAnswer
 
 SIDES = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}
 

@@ -13,8 +13,8 @@ from statistics import fmean
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
-from sciagent.domain.campaigns.calibration import Fit, Fits
-from sciagent.domain.campaigns.chosen_units import unit_of
+from sciagent.domain.calibration import Fit, Fits
+from sciagent.domain.chosen_units import unit_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import Property, properties
@@ -22,8 +22,8 @@ from sciagent.domain.quantities import Censoring, Quantity, convert, express, sp
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.agreement import FEWEST, SCALE_OF_ITS_METHOD
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import report_pairs, report_queries
-from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views import queries, report_pairs
+from sciagent.store.views.candidates import EvidenceAnswer
 from sciagent.verification.method_error import MethodError
 from sciagent.verification.registry import verifier_class
 
@@ -57,7 +57,7 @@ def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[Run
     shared: dict[tuple[str, str], MethodFigures] = {}
     for name in (name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD):
         for rung in ladder:
-            if report_queries.measures(connection, rung, name):
+            if queries.measures(connection, rung, name):
                 figures = _from_measured(connection, row, rung, name)
                 shared |= {(rung.name, name): figures} if figures else {}
     return MethodErrors(

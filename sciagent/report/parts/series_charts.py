@@ -14,7 +14,7 @@ from sciagent.domain.text import cut
 from sciagent.errors import SciagentError
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views.candidates import EvidenceAnswer
 
 Array = NDArray[np.float64]
 

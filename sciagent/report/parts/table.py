@@ -22,9 +22,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import IMPORT
 from sciagent.store.results.names import name_fields, names_of
-from sciagent.store.views import report_candidates as ask
-from sciagent.store.views import report_queries
-from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
+from sciagent.store.views import candidates as ask
+from sciagent.store.views import queries
+from sciagent.store.views.candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
 IMPORTED = "imported"  # label of imported values, where those of a rung have the rung's label
@@ -177,7 +177,7 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
 
     candidate: the candidate's key. predicted: JSON text. name: the identifiers that the candidate has in the campaign's
     files; a refused text has its names in `detail`."""
-    rows = report_queries.proposals(connection, row)
+    rows = queries.proposals(connection, row)
     while page := list(islice(rows, PAGE)):
         known = names_of(connection, [candidate_id for candidate_id, *_ in page if candidate_id is not None], [row.id])
         for candidate_id, *values in page:

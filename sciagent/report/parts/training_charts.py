@@ -7,9 +7,9 @@ from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
-from sciagent.domain.answers.training import StageAnswer, TrainedStep
 from sciagent.domain.text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.training.progress import StageAnswer, TrainedStep
 
 Points = Sequence[float | None]
 PHASES = {"sample": "sampling", "waited": "verification", "update": "update"}

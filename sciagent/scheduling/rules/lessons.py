@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 EARLY = 0.04  # largest fraction of the spend for a rung with few answers beside a terminal one,

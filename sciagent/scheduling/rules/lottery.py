@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask, Places

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.calibration import Fit, FitKind, Fits
+from sciagent.domain.calibration import Fit, FitKind, Fits
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -15,15 +15,15 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain import derived
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.campaigns import derived
-from sciagent.domain.campaigns.calibration import Fits, in_use
-from sciagent.domain.campaigns.chosen_units import Units, shown_spec
+from sciagent.domain.calibration import Fits, in_use
+from sciagent.domain.chosen_units import Units, shown_spec
 from sciagent.domain.evidence import Computation
-from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.domain.properties import properties
+from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
-from sciagent.settings import lease_seconds
+from sciagent.inputs.settings import lease_seconds
 from sciagent.store.campaign_state import calibrations
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.directives import SteeringState, Verb, fold_directives
+from sciagent.domain.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidate_names import label
 from sciagent.domain.evidence import Computation
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings, watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many

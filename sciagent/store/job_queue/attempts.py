@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.states import MAX_LOSSES, JobState
+from sciagent.domain.states import MAX_LOSSES, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent import settings
-from sciagent.domain.jobs import lab
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain import lab
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.inputs import settings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
 from sciagent.store.database.clock import db_now

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain import lab
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs import lab
 from sciagent.domain.jobs.resource_requests import CORES, GPU, read
-from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import JobState, Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words, read
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker, Running, WorkerRow

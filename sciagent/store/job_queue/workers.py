@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.resource_requests import CORES
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.jobs import NAMED

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore

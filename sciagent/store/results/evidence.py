@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.derived import VERIFIER, VERSION
+from sciagent.domain.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import (
     UNCERTAINTY_KIND,
     Computation,

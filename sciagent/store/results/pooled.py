@@ -8,7 +8,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
+from sciagent.domain.calibration import Fits, calibrated_quantities
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
+from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.jobs.budget import WEEK
-from sciagent.domain.jobs.states import CampaignState, JobState, Standing
 from sciagent.domain.outcomes import Verdict
+from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.domain.text import one_line
 from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.campaigns import (

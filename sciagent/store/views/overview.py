@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.states import AttemptState, CampaignState, JobState
 from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state.campaigns import all_rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import shown_quantity
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.chosen_units import shown_quantity
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_candidates import rung_values
+from sciagent.store.views.candidates import rung_values
 
 _STANDING = t.campaign_candidate.c
 MOST = 20_000  # candidates of a rung that are read, the best first

@@ -11,14 +11,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.comparison import SharedCandidates, ValueSpread
 from sciagent.domain.answers.values import CandidateName
-from sciagent.domain.campaigns.chosen_units import Units, shown_quantity
+from sciagent.domain.chosen_units import Units, shown_quantity
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT
 from sciagent.store.results.names import names_of
-from sciagent.store.views.report_candidates import of_rung
+from sciagent.store.views.candidates import of_rung
 
 _CC = t.campaign_candidate.c
 CHUNK = 500

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_queries import stream, with_proposer
+from sciagent.store.views.queries import stream, with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 

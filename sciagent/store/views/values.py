@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import Units, shown_quantity
+from sciagent.domain.chosen_units import Units, shown_quantity
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError
 from sciagent.store.campaign_state import campaigns

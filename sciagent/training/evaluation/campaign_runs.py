@@ -10,19 +10,19 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyClient, Poli
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing.sources import source_of, start_policy
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.answers.evaluation import EvaluatedCampaign
-from sciagent.domain.campaigns.policies import PolicyIdentity
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.settings import user
+from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.measuring import measure
 from sciagent.training.evaluation.planning import PlannedCampaign
 from sciagent.training.evaluation.spec import SCRIPTED
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from sciagent.agent import models
 from sciagent.agent.models import Model
 from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import SciagentError
-from sciagent.settings import user
+from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evaluations, policies, roles
+from sciagent.store.learning import policies, roles, training
 from sciagent.training.evaluation.campaign_runs import fault_of
+from sciagent.training.evaluation.figures import compared
 from sciagent.training.evaluation.planning import PlannedCampaign, planned
 from sciagent.training.evaluation.pool import Pool
 from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluateSpec
-from sciagent.training.evaluation.summary import compared
 
 Tell = Callable[[EvaluatedCampaign, int, int], None]
 """Is told each campaign that has ended, how many have ended, and how many there are."""
@@ -112,4 +112,4 @@ class Evaluation:
                 for arm, model in self._models.items()
                 if arm in answer.arms
             }
-            return evaluations.enter(connection, self._spec.model_dump(mode="json"), plain, ids, user())
+            return training.enter(connection, self._spec.model_dump(mode="json"), plain, ids, user())

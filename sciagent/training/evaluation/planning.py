@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
+from sciagent.inputs.document import read, read_text
 from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluateSpec
-from sciagent.yaml.document import read, read_text
 
 PROPOSALS = 50  # most proposals for each verification; an arm that needs more ends before its verifications are used
 FILES = ("seeds", "file")

@@ -11,11 +11,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent import models
 from sciagent.domain.answers.evaluation import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evaluations, policies, roles
+from sciagent.store.learning import policies, roles, training
 from sciagent.store.learning.policies import PolicyRow
 from sciagent.store.learning.roles import RoleChange
 
@@ -62,9 +62,9 @@ def promote(
             raise UsageError(f'"{role}" is the name of a policy; choose another name for the role')
         policy_id = _entered(connection, name)
         if evaluation is not None:
-            evaluations.check(connection, evaluation)
+            training.check(connection, evaluation)
         else:
-            evaluation = next((each.id for each in reversed(evaluations.of_policy(connection, policy_id))), None)
+            evaluation = next((each.id for each in reversed(training.of_policy(connection, policy_id))), None)
         roles.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
         return _last_change(connection, role)
 
@@ -150,7 +150,7 @@ def _parents(rows: Mapping[int, PolicyRow], row: PolicyRow) -> list[str]:
 
 def _evaluations(connection: Connection, policy_id: int) -> list[PolicyEvaluation]:
     shown = []
-    for each in evaluations.of_policy(connection, policy_id):
+    for each in training.of_policy(connection, policy_id):
         figures = each.answer["arms"][each.arm]
         names = ("hits_per_verification", "hits_per_core_second", "scaffolds_per_verification")
         intervals = {name: figures[name] and tuple(figures[name]) for name in names}

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sciagent.yaml.document import read, read_text
-from sciagent.yaml.validation import Faults, fault, validated
+from sciagent.inputs.document import read, read_text
+from sciagent.inputs.validation import Faults, fault, validated
 
 SCRIPTED = "scripted"
 _PART = ConfigDict(extra="forbid", frozen=True)

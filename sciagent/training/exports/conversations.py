@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sciagent.training.columns import EPISODE, TableColumn
+from sciagent.training.exports.formats.trl_sft import imitated
 from sciagent.training.exports.source import DatasetFolder
-from sciagent.training.exports.trl_sft import imitated
 from sciagent.training.splits import Split
 
 COLUMNS = (

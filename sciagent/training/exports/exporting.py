@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sciagent.domain.answers.datasets import ExportedDataset
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.training.datasets import check_empty
 from sciagent.training.exports.card import card
 from sciagent.training.exports.formats import FORMATS
 from sciagent.training.exports.source import DatasetFolder
-from sciagent.training.wish import check_empty
 
 
 def export(source: Path, to: str, folder: Path, command: str = "") -> ExportedDataset:

@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from sciagent.training.exports import huggingface, trl_grpo, trl_preferences, trl_sft
-from sciagent.training.exports.skyrl import conversations as skyrl_conversations
-from sciagent.training.exports.skyrl import token_rows as skyrl_token_rows
+from sciagent.training.datasets import KINDS, Kind
+from sciagent.training.exports.formats import (
+    huggingface,
+    skyrl_conversations,
+    trl_grpo,
+    trl_preferences,
+    trl_sft,
+    verl_conversations,
+)
+from sciagent.training.exports.formats import skyrl_tokens as skyrl_token_rows
+from sciagent.training.exports.formats import verl_tokens as verl_token_rows
 from sciagent.training.exports.source import DatasetFolder
-from sciagent.training.exports.verl import conversations as verl_conversations
-from sciagent.training.exports.verl import token_rows as verl_token_rows
-from sciagent.training.wish import KINDS, Kind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
 """Writes the files of an export into an empty folder; returns the number of rows by file. The counter takes the numbers

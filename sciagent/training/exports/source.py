@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from sciagent.errors import UsageError
 from sciagent.training.building import COLUMNS
+from sciagent.training.datasets import KINDS, Kind
 from sciagent.training.splits import SPLITS, Split
-from sciagent.training.wish import KINDS, Kind
 
 BATCH = 64  # rows in memory together
 UNKNOWN = "unknown"  # licence of a data set whose card states none

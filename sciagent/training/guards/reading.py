@@ -8,10 +8,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
 from sciagent.campaign.rewarding.checked_episodes import CheckedCandidate, CheckedEpisode, EpisodeReader
-from sciagent.campaign.rewarding.policy_tally import payoff_of
-from sciagent.campaign.spec.schedulers import LotterySpec, PricedSpec
 from sciagent.rewards.estimators import Settlement
+from sciagent.rewards.policy_guards import payoff_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.learning.rewards import RewardRow
 from sciagent.training.guards.facts import EpisodeFacts

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.serving.lora_adapters import CONFIG, WEIGHTS, adapter_card
+from sciagent.agent.serving.served import CONFIG, WEIGHTS, adapter_card
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.training.learner.loading import LoadedModel
 
 

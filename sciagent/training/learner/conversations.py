@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sciagent.agent.messages import Message, ToolCall
-from sciagent.agent.policies import hermes
+from sciagent.agent.policies import templates
 from sciagent.agent.policies.rendering import prompt_ids
 from sciagent.training.learner.rows import TrainingRow
 
@@ -72,7 +72,7 @@ class Conversations:
         """Returns the rendered conversation. begins: whether it ends with the beginning of an answer."""
         marks = [str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special]
         rendered = self._tokenizer.apply_chat_template(
-            hermes.rendered(messages, marks), tools=list(tools) or None, add_generation_prompt=begins, tokenize=False
+            templates.rendered(messages, marks), tools=list(tools) or None, add_generation_prompt=begins, tokenize=False
         )
         return str(rendered)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.models import Model
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies

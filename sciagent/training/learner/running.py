@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sciagent.agent import models
-from sciagent.domain.answers.training import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import publishing
@@ -19,6 +18,7 @@ from sciagent.training.learner.settings import TrainingWish
 from sciagent.training.learner.state import RunFolder
 from sciagent.training.learner.step import Learner, StepMetrics, Teacher
 from sciagent.training.learner.teaching import teachers_of
+from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
 
 if TYPE_CHECKING:
     from accelerate import PartialState

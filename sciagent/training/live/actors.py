@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import CampaignError, SciagentError, UsageError
+from sciagent.inputs.settings import lease_seconds, models_folder
 from sciagent.rewards.spec import RewardSpec
-from sciagent.settings import lease_seconds, models_folder
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live import versions
 from sciagent.training.live.engines import Engine, InProcessEngine
+from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.waves import LocalWaves, Stopped, Wave
-from sciagent.training.live.wish import LiveWish
 
 if TYPE_CHECKING:
     from sciagent.training.learner.step import Learner

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.policies.local import InMemoryPolicy
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.step import Learner
 from sciagent.training.live import versions

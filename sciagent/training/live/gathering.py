@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.training.live.group_rows import RewardedGroup
+from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.tasks import chosen
 from sciagent.training.live.waves import Waves
-from sciagent.training.live.wish import LiveWish
 
 
 @dataclass

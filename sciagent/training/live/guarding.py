@@ -12,13 +12,13 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from sciagent.store.learning.rewards import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
+from sciagent.training.guard_watch import GuardWatch
 from sciagent.training.guards.facts import EpisodeFacts, StepFacts
 from sciagent.training.guards.guard import StopReason
 from sciagent.training.guards.reading import episode_facts, has_promises
 from sciagent.training.guards.settings import GuardSettings
-from sciagent.training.guards.watch import GuardWatch
 from sciagent.training.live.gathering import GatheredStep
-from sciagent.training.live.wish import LiveWish
+from sciagent.training.live.settings import LiveWish
 
 AGAIN = 3  # earlier steps whose episodes are read again, since the control may have answered late
 

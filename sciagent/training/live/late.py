@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.rewarding.publishing import publish_groups
+from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups, late, rewards, uses

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampled
 from sciagent.agent.policies.batches import BatchPolicy
-from sciagent.campaign.rollouts.drive import count
-from sciagent.campaign.rollouts.groups import Group
-from sciagent.campaign.rollouts.runner import CarriedOut, NextTurn, RolloutRunner
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.tasks import LiveTask
+from sciagent.training.rollouts.drive import count
+from sciagent.training.rollouts.groups import Group
+from sciagent.training.rollouts.runner import CarriedOut, NextTurn, RolloutRunner
 
 
 class TaskGroups(NamedTuple):

@@ -10,8 +10,8 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live.engines import Engine, InProcessEngine
+from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.waves import LocalWaves, Waves
-from sciagent.training.live.wish import LiveWish
 
 
 @contextmanager

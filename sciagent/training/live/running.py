@@ -12,13 +12,13 @@ from typing import Any
 
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.answers.training import StepSeconds, TrainedPolicy, TrainedStep
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import uses
 from sciagent.training.building import build
+from sciagent.training.datasets import DatasetWish
 from sciagent.training.learner import publishing
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.rows import TrainingRow
@@ -31,10 +31,10 @@ from sciagent.training.live.gathering import GatheredStep, Gatherer
 from sciagent.training.live.guarding import RunGuards, settings_of
 from sciagent.training.live.late import LateVerdicts, TrainedGroup
 from sciagent.training.live.pacing import OneAhead, StepByStep, StepSource
+from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.versions import Version
 from sciagent.training.live.waves import Stopped
-from sciagent.training.live.wish import LiveWish
-from sciagent.training.wish import DatasetWish
+from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
 
 RUN_ID, PAIRS = "run_id", "pairs"
 ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address", "parts"}

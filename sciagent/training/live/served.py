@@ -11,9 +11,10 @@ from sciagent.agent.messages import Message, Sampled, Sampling
 from sciagent.agent.models import ModelError
 from sciagent.agent.policies.batches import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
-from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.agent.serving import served as lora_adapters
+from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.training.learner.adapters import write_adapter
 from sciagent.training.learner.loading import LoadedModel

@@ -10,15 +10,15 @@ from typing import Protocol, TypeVar
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.rollouts.seeds import check_seeds, model_spec, seed_source
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.campaign.spec.load import load_spec
-from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.errors import UsageError
-from sciagent.settings import user
+from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live.wish import LiveWish
+from sciagent.training.live.settings import LiveWish
 
 
 class WeightedTask(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sciagent.agent import models
 from sciagent.agent.models import Model
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
 from sciagent.training.learner.adapters import adapter_identity, write_adapter

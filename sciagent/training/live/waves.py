@@ -8,12 +8,9 @@ from threading import Event
 from typing import NamedTuple, Protocol
 
 from sciagent.agent.policies.batches import BatchPolicy
-from sciagent.campaign.rewarding.publishing import publish_groups
-from sciagent.campaign.rollouts.drive import obstacle_after_pause
-from sciagent.campaign.rollouts.groups import GroupMark, RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
+from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups as group_table
@@ -23,8 +20,11 @@ from sciagent.store.learning.rewards import RewardVersionRow
 from sciagent.training.live import group_rows
 from sciagent.training.live.group_rows import RewardedGroup
 from sciagent.training.live.lockstep import TaskGroups, roll_out
+from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.tasks import LiveTask, WeightedTask
-from sciagent.training.live.wish import LiveWish
+from sciagent.training.rollouts.drive import obstacle_after_pause
+from sciagent.training.rollouts.groups import GroupMark, RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
 
 
 class Stopped(Exception):

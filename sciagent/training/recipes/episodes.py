@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
 from sciagent.campaign.spec.load import load_spec
-from sciagent.settings import user
+from sciagent.inputs.settings import user
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups
 from sciagent.training.recipes.stage_folders import StageFolder
 from sciagent.training.recipes.stages import EpisodesStage
 from sciagent.training.recipes.stopping import Interrupted, Stopping
+from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciagent.domain.answers.training import StageAnswer
 from sciagent.report.page.training import curve_of, write_training_report
 from sciagent.training.learner.state import METRICS
+from sciagent.training.progress import StageAnswer
 
 RUN = "run"  # folder of the training run in that of its stage
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sciagent.agent import models
 from sciagent.campaign.core.build import Built
-from sciagent.domain.answers.training import RecipeAnswer, StageAnswer
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.progress import RecipeAnswer, StageAnswer
 from sciagent.training.recipes.episodes import built_tasks
 from sciagent.training.recipes.report import write_report
 from sciagent.training.recipes.spec import NewModelSpec, RecipeSpec, stage_number

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.answers.training import TrainedStep
+from sciagent.training.progress import TrainedStep
 
 FOLDER = "tensorboard"
 LEFT_OUT = ("step", "epoch")

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from sciagent.inputs.document import read, read_text
+from sciagent.inputs.validation import Faults, validated
 from sciagent.training.evaluation.spec import EvaluateSpec
 from sciagent.training.recipes.stages import (
     PART,
@@ -20,8 +22,6 @@ from sciagent.training.recipes.stages import (
     StageSpec,
     Whole,
 )
-from sciagent.yaml.document import read, read_text
-from sciagent.yaml.validation import Faults, validated
 
 FEWEST = 3  # campaigns of a policy, for an interval
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sciagent.domain.answers.training import StageAnswer
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.learner.state import replace
+from sciagent.training.progress import StageAnswer
 
 RECIPE, STAGE, LOCK = "recipe.json", "stage.json", ".lock"
 

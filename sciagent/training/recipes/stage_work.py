@@ -10,12 +10,12 @@ from typing import Protocol
 
 from sciagent.campaign.core.build import Built
 from sciagent.domain.answers.evaluation import EvaluatedCampaign
-from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
 from sciagent.training.evaluation.spec import ArmSpec, EvaluateSpec
 from sciagent.training.learner.running import train
 from sciagent.training.live.running import train_live
+from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes import wishes
 from sciagent.training.recipes.episodes import roll_out

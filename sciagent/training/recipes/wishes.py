@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sciagent.training.answers import Selection
+from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.learner.settings import (
     POLICY_RATE,
     SUPERVISED_RATE,
@@ -18,10 +19,9 @@ from sciagent.training.learner.settings import (
     TrainingWish,
     filled,
 )
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stages import AnswersStage, DistillStage, LiveStage, RowsStage
-from sciagent.training.wish import DatasetWish, Kind
 
 
 class StageSet(NamedTuple):

@@ -10,10 +10,10 @@ from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
 from sciagent.store.people import accesses, audit, persons
 from sciagent.store.people.accesses import LIFETIMES, AccessKind
+from sciagent.web.rules import ANYONE, Pages, RouteRule
 from sciagent.web.security import passwords
-from sciagent.web.security.rules import ANYONE, Pages, RouteRule
-from sciagent.web.security.visitors import cookie_name
 from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
+from sciagent.web.visitors import cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)
 WRONG = "login and password do not fit"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sciagent.campaign.lab.typed_answers import mean_of, read_number
 from sciagent.domain.answers.lab import LabAsked
 from sciagent.errors import UsageError
+from sciagent.lab.typed_answers import mean_of, read_number
 
 LIMITS = {"": "=", "<": "<", ">": ">"}
 KEPT = ("instrument", "measured_on", "comment")  # texts that are kept beside the values

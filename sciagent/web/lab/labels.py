@@ -16,7 +16,7 @@ from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
-from sciagent.web.security.rules import Pages, RouteRule
+from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of, visitor
 
 MOST = 200

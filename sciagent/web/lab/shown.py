@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.answers.lab import LabTaskAnswer
-from sciagent.domain.jobs.lab import NOT_OBTAINED
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.lab import NOT_OBTAINED
 from sciagent.domain.properties import properties
+from sciagent.domain.states import JobState
+from sciagent.lab.listing import TaskReader
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, submissions, tasks
@@ -20,7 +20,7 @@ from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
-from sciagent.store.views import report_candidates
+from sciagent.store.views import candidates
 from sciagent.web.words import in_words
 
 REASONS = {
@@ -101,7 +101,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
 def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
-    answers = report_candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
+    answers = candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
     return [
         Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
         for answer in answers

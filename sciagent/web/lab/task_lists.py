@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.answers.lab import LabTaskAnswer
 from sciagent.domain.people.roles import Right
+from sciagent.lab.listing import TaskReader
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from sciagent.web.security.visitors import Visitor
+from sciagent.web.visitors import Visitor
 
 
 @dataclass(frozen=True)

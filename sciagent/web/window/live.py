@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from sciagent.domain.people.roles import Right
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.security.rules import Pages, RouteRule
+from sciagent.web.rules import Pages, RouteRule
 
 LOOK_SECONDS = 1.0
 BEAT_SECONDS = 15.0  # after which a stream sends a comment, so that a proxy leaves it open

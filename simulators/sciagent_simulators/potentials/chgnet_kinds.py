@@ -78,7 +78,9 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
         if count == found:
             break
         found = count
-        atoms = _mixed(atoms + _colour_sums(pairs, graph.first, n_atoms) + _colour_sums(angles, graph.first[graph.left], n_atoms))
+        atoms = _mixed(
+            atoms + _colour_sums(pairs, graph.first, n_atoms) + _colour_sums(angles, graph.first[graph.left], n_atoms)
+        )
         bonds = _mixed(bonds + _colour_sums(pairs, graph.bond_of, n_bonds) + _colour_sums(angles, left_bond, n_bonds))
     return GraphKinds(*(_kinds(colours) for colours in (atoms, bonds, pairs, angles)))
 

@@ -21,7 +21,7 @@ from typing import Any
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
-from sciagent.settings import cache_folder
+from sciagent.inputs.settings import cache_folder
 from sciagent_simulators.potentials.potential import Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.reference_elements import element
 from sciagent_simulators.potentials.relaxing import relax

@@ -77,7 +77,7 @@ def _structures() -> Mapping[str, Any]:
     """Returns the structures of all prototypes of elements by AFLOW label and Strukturbericht symbol."""
     from pymatgen.core import Structure
 
-    from sciagent.chemistry.crystals.symmetry import analysis_folder
+    from sciagent.chemistry.crystals.cells import analysis_folder
 
     found: dict[str, Any] = {}
     with gzip.open(analysis_folder() / "prototypes/aflow_prototypes.json.gz", "rt") as file:

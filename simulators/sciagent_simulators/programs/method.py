@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from sciagent_simulators.pyscf_solvent import PyscfSolvent
+from sciagent_simulators.solvents import PyscfSolvent
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9()*+=,./_-]{0,59}")
 """The form of the name of a functional or a basis set, and of a further keyword: one word of the program's input.

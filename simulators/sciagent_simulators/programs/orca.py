@@ -72,7 +72,7 @@ def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> s
 def _solvent(solvent: str, model: str) -> list[str]:
     if model == "SMD":
         return ["%cpcm", "  smd true", f'  SMDsolvent "{SMD_NAMES.get(solvent, solvent)}"', "end"]
-    from sciagent_simulators.pyscf_solvent import constants
+    from sciagent_simulators.solvents import constants
 
     permittivity, refraction = constants(solvent)
     return ["%cpcm", f"  epsilon {permittivity:g}", f"  refrac {refraction:g}", "end"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
+from sciagent.agent.tools.mcp_client import Server
 from tests.support.mcp_servers import SERVER, over_http, starts
 
 

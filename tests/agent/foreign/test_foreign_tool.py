@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sciagent.agent.foreign.foreign_tool import MAX_WRITTEN, ForeignTool, function_name, plain
+from sciagent.agent.tools.foreign_tools import MAX_WRITTEN, ForeignTool, function_name, plain
 from sciagent.agent.tools.reading import CallError
 from tests.support.mcp_server import HOSTILE, SEARCH
 

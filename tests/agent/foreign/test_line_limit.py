@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.foreign import line_limit, link
-from sciagent.agent.foreign.link import Server
+from sciagent.agent.foreign import line_limit
 from sciagent.agent.foreign.servers import Servers
+from sciagent.agent.tools import mcp_client
+from sciagent.agent.tools.mcp_client import Server
 from sciagent.domain.text import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.foreign.asking import WAYS, asked
@@ -51,7 +52,7 @@ def test_megabytes_are_not_taken_in(way: str, tmp_path: Path) -> None:
 def test_a_program_that_is_no_server_is_said_at_the_start(
     command: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "START_SECONDS", 1.0)
+    monkeypatch.setattr(mcp_client, "START_SECONDS", 1.0)
     with pytest.raises(UsageError, match=why) as caught:
         Servers([Server("lit", ("search",), 0.5, command, tmp_path)])
     assert 'MCP server "lit"' in str(caught.value)

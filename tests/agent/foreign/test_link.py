@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.foreign import link
-from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
+from sciagent.agent.tools import mcp_client
+from sciagent.agent.tools.mcp_client import Server
 from sciagent.errors import UsageError
 from tests.agent.foreign.asking import asked, until_ended
 from tests.support.mcp_servers import over_http, starts
@@ -31,7 +31,7 @@ def test_one_that_hangs_is_given_up_and_asked_anew(way: str, tmp_path: Path) -> 
 def test_one_that_dies_is_started_again_and_one_that_always_dies_seldom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(mcp_client, "FIRST_PAUSE", 60.0)
     with asked("stdio", tmp_path, "die", "search") as servers:
         seen = servers.call("lit_die", "{}")
         assert not seen.ok and "it ended" in seen.text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
+from sciagent.agent.tools.mcp_client import Server
 from sciagent.domain.text import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.foreign.asking import WAYS, asked, until_ended

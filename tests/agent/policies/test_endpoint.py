@@ -20,7 +20,7 @@ from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.rendering import prompt_ids
 from sciagent.agent.question_threads import Asking
 from sciagent.agent.serving import served_cards
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
 

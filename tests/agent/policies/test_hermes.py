@@ -10,7 +10,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.agent.models import HERMES_TEMPLATE
-from sciagent.agent.policies.hermes import parsed, rendered
+from sciagent.agent.policies.templates import parsed, rendered
 
 FUNCTIONS = ({"name": "propose", "parameters": {"type": "object"}}, {"name": "stop", "parameters": {}})
 TOOLS = [{"type": "function", "function": function} for function in FUNCTIONS]

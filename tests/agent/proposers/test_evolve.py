@@ -14,8 +14,8 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored, Turn
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.ports import ProposalIn, ProposalOut, Scored, Turn
 from sciagent.errors import InvalidCandidateError
 from tests.support.subjects import MOLECULES
 

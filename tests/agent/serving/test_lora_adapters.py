@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.agent.serving import served as lora_adapters
+from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 

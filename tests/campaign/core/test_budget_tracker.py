@@ -12,14 +12,14 @@ from sciagent.campaign.core import budget_tracker
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.people import amending
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.model import plain as as_json
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

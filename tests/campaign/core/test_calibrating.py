@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.calibrating import command, fits_of
+from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.cli.campaigns.calc import nested
 from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.campaign.core.judge import Answer, Place, RungTerms, centrality, judge, ladder_rules, place
-from sciagent.domain.campaigns.directives import SteeringState
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.likenesses import Likeness
 from tests.support.rows import gap
 

@@ -10,13 +10,13 @@ import pytest
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
+from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger

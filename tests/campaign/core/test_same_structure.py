@@ -13,20 +13,20 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.resolving import Named
-from sciagent.campaign.rewarding.states import states
 from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
-from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
+from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
 from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.rewards.estimators import Settlement
+from sciagent.rewards.states import states
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

@@ -11,11 +11,11 @@ from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.core.control_scores import is_drawn
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.rewarding.guarding import show_guards
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.campaign.rollouts.seeds import no_source
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

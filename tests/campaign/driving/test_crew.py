@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.driving.crew import LocalPlaces, Pace
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.ladder import Position
 
 
 def paced(**seconds: float) -> Pace:

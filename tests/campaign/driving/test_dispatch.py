@@ -13,8 +13,8 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Choice
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 

@@ -15,7 +15,7 @@ from sciagent.agent import question_threads
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -10,10 +10,11 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving import people_out
-from sciagent.campaign.lab import answering, claiming, sampling
+from sciagent.campaign.lab import sampling
 from sciagent.campaign.people import resolving, steering
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
+from sciagent.lab import answering, claiming
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

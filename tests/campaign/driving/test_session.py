@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from tests.campaign.driving.test_driver import last_rung, opened
 from tests.support.campaigns import write_campaign
 

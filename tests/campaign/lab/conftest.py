@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import sqlite_path
 from sciagent.store.database.ledger import Ledger

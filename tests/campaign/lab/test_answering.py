@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import answering, claiming
-from sciagent.campaign.lab.answering import LabEntry
-from sciagent.campaign.lab.typed_answers import typed_answer
-from sciagent.domain.jobs.states import CampaignState, JobState
+from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
+from sciagent.lab import answering, claiming
+from sciagent.lab.answering import LabEntry
+from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks

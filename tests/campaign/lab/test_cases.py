@@ -9,11 +9,12 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.lab import answering, claiming, sampling
+from sciagent.campaign.lab import sampling
 from sciagent.campaign.pricing.purchasing import purchasing_of
-from sciagent.campaign.rewarding.states import states
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.lab import answering, claiming
 from sciagent.rewards.estimators import CandidateState, Settlement
+from sciagent.rewards.states import states
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks

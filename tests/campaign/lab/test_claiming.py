@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import answering, claiming
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.lab import LabAnswer
-from sciagent.domain.jobs.states import CampaignState, JobState
+from sciagent.domain.lab import LabAnswer
 from sciagent.domain.outcomes import Reason
+from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import UsageError
+from sciagent.lab import answering, claiming
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import leases, offers, spend

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import claiming
-from sciagent.campaign.lab.old_values import LoadReport, load, read_old
 from sciagent.campaign.people.adding import add
 from sciagent.domain.campaigns.columns import Column
-from sciagent.domain.campaigns.ports import ProposalIn
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.ports import ProposalIn
+from sciagent.domain.states import CampaignState
 from sciagent.errors import InputFileError, UsageError
+from sciagent.lab import claiming
+from sciagent.lab.old_values import LoadReport, load, read_old
 from sciagent.store.campaign_state import standings
 from sciagent.store.people import audit
 from sciagent.store.results import candidates

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import answering, claiming
 from sciagent.errors import SpecError, UsageError
+from sciagent.lab import answering, claiming
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import pooled

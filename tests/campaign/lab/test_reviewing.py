@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import answering, claiming, reviewing
-from sciagent.campaign.lab.listing import TaskReader
+from sciagent.campaign.lab import reviewing
 from sciagent.domain.people.actor import Actor
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, UsageError
+from sciagent.lab import answering, claiming
+from sciagent.lab.listing import TaskReader
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit, persons
 from tests.campaign.lab.conftest import Make

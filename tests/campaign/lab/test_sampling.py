@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.lab import answering, sampling
+from sciagent.campaign.lab import sampling
 from sciagent.errors import UsageError
+from sciagent.lab import answering
 from sciagent.store.database import tables as t
 from sciagent.store.lab import samples, tasks
 from tests.campaign.lab.conftest import Make

@@ -13,16 +13,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sciagent.campaign.lab.typed_answers import mean_of, typed, typed_answer
-from sciagent.cli.people.lab import _pairs
+from sciagent.cli.lab import _pairs
 from sciagent.domain.answers.lab import LabAsked
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring, check_possible, convert
 from sciagent.errors import UsageError
-from sciagent.web.lab.api import ResultIn
+from sciagent.lab.pages.api import ResultIn
+from sciagent.lab.pages.sheets import read_sheet
+from sciagent.lab.typed_answers import mean_of, typed, typed_answer
 from sciagent.web.lab.form_fields import TypedForm
-from sciagent.web.lab.sheets import read_sheet
 
 
 def test_a_value_keeps_its_digits_and_its_unit() -> None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.people import amending
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.directives import Verb
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

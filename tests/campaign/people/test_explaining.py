@@ -8,15 +8,15 @@ import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.record import Settling, settle
-from sciagent.campaign.people.explaining import explain_named
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.answers.explanation import Explanation
-from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
+from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.report.explaining import explain_named
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people import housekeeping
+from sciagent.report import history
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import evidence
-from sciagent.store.views import history
 from tests.support import rows
 
 DAY = 86400.0

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.people.explaining import explain
 from sciagent.campaign.people.importing import ImportReport, import_file
 from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
+from sciagent.report.explaining import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evidence_costs

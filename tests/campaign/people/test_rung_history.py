@@ -6,9 +6,9 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.people.rung_history import rung_stories
+from sciagent.report import history
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.results import candidates
-from sciagent.store.views import history
 from sciagent.verification import registry
 from tests.campaign.people.test_explaining import built  # noqa: F401
 from tests.support.rows import alkanes

@@ -17,9 +17,9 @@ from sciagent.campaign.people.adding import add
 from sciagent.campaign.people.resolving import Named, resolve
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ports import ProposalIn
-from sciagent.domain.jobs.states import CampaignState, JobState, Standing
+from sciagent.domain.directives import Verb
+from sciagent.domain.ports import ProposalIn
+from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import best
 from sciagent.store.campaign_state import campaigns, directives, standings

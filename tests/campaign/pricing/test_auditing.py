@@ -16,8 +16,8 @@ from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.campaigns.ports import Choice
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
 from sciagent.report.analysis import audit as audit_report
 from sciagent.report.page.build import page

@@ -18,13 +18,13 @@ from sciagent.campaign.pricing.priced_campaign import priced_campaign
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.spec.load import load_spec, parse_spec
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.jobs.states import CampaignState, Standing
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import CampaignState, Standing
 from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.scheduling.law.row_selection import order_of
 from sciagent.store.campaign_state import standings

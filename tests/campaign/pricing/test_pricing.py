@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sciagent.campaign.pricing.basket import side_by_side
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 
 SECONDS = np.array([0.001, 60.0, np.inf])  # the last rung takes money, too: nobody knows how long

@@ -16,8 +16,8 @@ import sciagent
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import MAX_LOSSES, CampaignState
 from sciagent.domain.outcomes import Verdict
+from sciagent.domain.states import MAX_LOSSES, CampaignState
 from sciagent.errors import CampaignError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

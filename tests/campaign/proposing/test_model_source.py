@@ -15,7 +15,7 @@ from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.code_version import code_version
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -8,12 +8,12 @@ import pytest
 
 from sciagent.agent.models import Model, add_folder
 from sciagent.campaign.proposing.named_policies import named_model, with_model
-from sciagent.campaign.rollouts.drive import policy_of
 from sciagent.campaign.rollouts.seeds import model_spec
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies, roles
+from sciagent.training.rollouts.drive import policy_of
 from tests.campaign.rollouts.rolled import TEXT, seeded
 from tests.support.tiny_model import write_tiny_model
 

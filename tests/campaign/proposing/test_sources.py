@@ -16,7 +16,7 @@ from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.sources import turn_seed
 from sciagent.campaign.spec.load import load_spec, parse_spec
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.campaign.rewarding.checked_episodes import EpisodeReader
-from sciagent.campaign.rewarding.episode_rewards import reward_rows
+from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger

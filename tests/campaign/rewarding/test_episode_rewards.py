@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.people.importing import import_file
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.domain.campaigns.calibration import Fit, FitKind
+from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level
+from sciagent.rewards.publishing import publish
 from sciagent.store.campaign_state import calibrations
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 

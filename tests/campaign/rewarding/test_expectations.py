@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.rewarding import expectations
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
 from sciagent.domain.answers.rewards import ShownRewards
+from sciagent.rewards import expectations
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from sciagent.campaign.rewarding import guarding
 from sciagent.campaign.rewarding.guarding import guards, show_guards
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.guards import PolicyGuards, ShownGuards
 from sciagent.domain.answers.model import plain
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.scheduling.audit.draw import lots
 from sciagent.store.database import tables as t

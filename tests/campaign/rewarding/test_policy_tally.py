@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sciagent.campaign.rewarding.lots import Lot
-from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered
 from sciagent.rewards.estimators import CandidateState, Settlement
+from sciagent.rewards.policy_guards import PolicyTally, answered
 from sciagent.store.learning.policies import NamedPolicy
 
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.domain.answers.rewards import RewardedTurn
 from sciagent.errors import SpecError
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from tests.support.rewarded import DFT, GAP, HIT, MISS, XTB, Rewarded
 

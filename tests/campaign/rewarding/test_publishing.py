@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import difference, show
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.rewards.publishing import publish
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, Rewarded, returns
 
 

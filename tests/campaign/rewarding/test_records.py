@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.domain.answers.rewards import ShownRewards
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import DFT, XTB, Rewarded, rewarded

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import difference, show
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from tests.support.rewarded import HIT, Rewarded, rewarded
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
-from sciagent.campaign.rewarding.states import states
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
 from sciagent.rewards.estimators import CandidateState, Settlement
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.states import states
 from sciagent.scheduling.audit.draw import lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

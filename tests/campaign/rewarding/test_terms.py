@@ -9,9 +9,9 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.domain.answers.rewards import RewardedEpisode
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import XTB, Rewarded, rewarded

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.rewards import ShownRewards
-from sciagent.domain.campaigns.calibration import Fit, FitKind
+from sciagent.domain.calibration import Fit, FitKind
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import calibrations, standings, trajectories, watermarks
 from sciagent.store.campaign_state.trajectories import NewTurn

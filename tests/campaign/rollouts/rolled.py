@@ -15,14 +15,14 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, seed_source
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

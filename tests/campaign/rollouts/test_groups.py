@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rollouts.groups import RolloutPlan
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.learning import groups as group_rows
+from sciagent.training.rollouts.groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import PLAN, let_go, runner_of, to_the_end
 
@@ -49,7 +49,7 @@ def test_a_group_with_another_policy_is_broken(built: Built, worker: Worker, mon
     runner = runner_of(built, worker)
     runner.opened(PLAN)
     let_go(built)
-    monkeypatch.setattr("sciagent.campaign.rollouts.scripted.VERSION", "scripted@0")
+    monkeypatch.setattr("sciagent.training.rollouts.scripted.VERSION", "scripted@0")
     runner = runner_of(built, worker)
     assert runner.continued() == [] and runner.broken == [1]
     with built.ledger.read() as connection:

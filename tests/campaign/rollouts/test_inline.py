@@ -17,17 +17,17 @@ import sqlalchemy as sa
 import sciagent
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.campaign.rollouts import snapshot
-from sciagent.campaign.rollouts.groups import RolloutPlan
 from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory, SnapshotBench
-from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.domain.answers.rewards import RewardedEpisode
-from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.ports import ProposalIn
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts import snapshot
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.side_by_side import FastRungs
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import (
     PLAN,

@@ -12,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, open_stored
-from sciagent.campaign.rollouts.groups import RolloutPlan
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups as group_rows
+from sciagent.training.rollouts.groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import copied, episodes, let_go, runner_of, to_the_end
 

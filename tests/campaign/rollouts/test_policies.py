@@ -18,15 +18,15 @@ from sciagent.agent.trace.linearise import Join, linearise
 from sciagent.agent.trace.recomputing import behaviour_of
 from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rollouts.drive import policy_of
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups as group_rows
 from sciagent.store.learning import tool_sets
+from sciagent.training.rollouts.drive import policy_of
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.runner import RolloutRunner
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import TEXT, let_go, runner_of, seeded, to_the_end
 from tests.support.chat_server import ChatServer, calls

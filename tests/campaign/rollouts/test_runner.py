@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rollouts.groups import RolloutPlan
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
 from sciagent.errors import StaleLeaseError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.learning import groups as group_rows
+from sciagent.training.rollouts.groups import RolloutPlan
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import PLAN, copied, episodes, let_go, runner_of, to_the_end
 

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 
 OPENING = "#1 Cc1ccccc1: score 0.60; xtb: dipole 0.3 D\n#2 c1ccccc1: score 0.20; xtb: dipole 0 D"
 FOUND = "new #3: Oc1ccccc1 (modify: add substituent hydroxy) [0a1b2c3d], settled; score 0.912; xtb: dipole 1.3 D"

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rollouts import snapshot
 from sciagent.errors import UsageError
+from sciagent.training.rollouts import snapshot
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import PLAN, let_go, runner_of, to_the_end
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rollouts import snapshot
 from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory, SnapshotBench, stored
-from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.ports import ProposalIn
+from sciagent.training.rollouts import snapshot
+from sciagent.training.rollouts.side_by_side import FastRungs
 from sciagent.verification.sandbox.host import Worker
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.spec.campaign_spec import AMENDABLE, CampaignSpec, cores
+from sciagent.campaign.file.campaign_spec import AMENDABLE, CampaignSpec, cores
+from sciagent.campaign.file.rungs import LimitsSpec
 from sciagent.campaign.spec.load import load_spec, parse_spec
-from sciagent.campaign.spec.rungs import LimitsSpec
 from sciagent.domain.evidence import canonical_json
 from sciagent.errors import SpecError
 from sciagent.yaml.files import file_hash

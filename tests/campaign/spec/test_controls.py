@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.control_scores import control_score
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.evidence import Level, Measured
 from sciagent.domain.outcomes import Outcome

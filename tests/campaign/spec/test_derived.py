@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError
 

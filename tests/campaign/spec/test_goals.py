@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.spec.goals import BudgetSpec
+from sciagent.campaign.file.goals import BudgetSpec
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Window
 from tests.campaign.fake_verifiers import changed, make_folder  # noqa: F401

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import campaign_schema, load_spec, parse_spec
 from sciagent.errors import SpecError
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
@@ -245,7 +245,7 @@ PATHS = [(key,) for key in CampaignSpec.model_fields] + [
 def test_any_value_anywhere_is_read_or_refused_with_a_place(
     folder: Path, path: tuple[str | int, ...], value: object
 ) -> None:
-    from sciagent.yaml.document import read
+    from sciagent.inputs.document import read
 
     whole = read(CAMPAIGN).data
     here = whole

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.errors import SpecError
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.reference import reference
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.reference import reference
 from sciagent.domain.properties import HOUSE, properties
 from sciagent.verification.registry import provider, verifier_class, verifier_names
 

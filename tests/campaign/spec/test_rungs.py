@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.campaign.core.build import create_or_open, open_for_people, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.database.ledger import Ledger

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.people.verifying import verify_one
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -7,8 +7,8 @@ import random
 import pytest
 from pymatgen.core import Structure
 
+from sciagent.chemistry.crystals.cells import expanded, symmetry_of
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
-from sciagent.chemistry.crystals.symmetry import expanded, symmetry_of
 
 
 def test_spinel_has_its_three_orbits() -> None:

@@ -12,7 +12,7 @@ from tests.support.typed import data, told
 
 SLOW = {
     *("numpy", "scipy", "rdkit", "pyscf", "tblite", "ase", "matplotlib", "pint", "alembic"),
-    *("sciagent.api.campaign", "sciagent.campaign.core.build", "sciagent.campaign.spec.campaign_spec"),
+    *("sciagent.api.campaign", "sciagent.campaign.core.build", "sciagent.campaign.file.campaign_spec"),
 }
 """Modules that take long to import, and which a question about a campaign does not need."""
 

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from sciagent.cli.cluster.logs import JsonLines, TextLines
-from sciagent.cli.cluster.top import frame
+from sciagent.cli.top import frame
 from sciagent.report.live.snapshot import Sparing, look
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy

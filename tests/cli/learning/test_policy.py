@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
 from tests.support.typed import data, told

@@ -12,7 +12,7 @@ import pytest
 from sciagent.agent.models import add_folder
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.wish import DatasetWish
+from sciagent.training.datasets import DatasetWish
 from tests.support.conversing import conversing
 from tests.support.tiny_model import write_tiny_model
 from tests.support.typed import call, data, told

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sciagent.cli.learning.training_options import RowsOptions, RunOptions, teacher_share, with_options
+from sciagent.cli.training_options import RowsOptions, RunOptions, teacher_share, with_options
 from sciagent.errors import UsageError
 
 

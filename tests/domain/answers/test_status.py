@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sciagent.domain.answers.model import json_schema, plain
 from sciagent.domain.answers.status import CampaignCounts, RateUse
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 
 
 def counts(**more: Any) -> CampaignCounts:

@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.answers.training import RecipeAnswer, StageAnswer, StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.progress import RecipeAnswer, StageAnswer, StepSeconds, TrainedPolicy, TrainedStep
 
 STEP = TrainedStep(
     step=1,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sciagent.domain.campaigns.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
+from sciagent.domain.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert

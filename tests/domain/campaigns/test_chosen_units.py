@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.campaigns.chosen_units import as_imported, show_window, shown, shown_spec
+from sciagent.domain.chosen_units import as_imported, show_window, shown, shown_spec
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import Level, properties

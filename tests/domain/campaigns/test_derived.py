@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from sciagent.domain.campaigns.derived import DerivedProperty, Part, level_of, property_of
 from sciagent.domain.campaigns.formulas import read_formula
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.derived import DerivedProperty, Part, level_of, property_of
+from sciagent.domain.ladder import Position
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 import pytest
 
-from sciagent.domain.jobs.states import (
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,
     MAX_LOSSES,
@@ -19,7 +20,6 @@ from sciagent.domain.jobs.states import (
     check_transition,
     cost_of_killed,
 )
-from sciagent.domain.outcomes import Outcome, Reason
 
 ATTEMPT = """
 running: done failed lost stale cancelled cancelled_late

@@ -14,10 +14,10 @@ import pytest
 import redis
 
 from sciagent.errors import UsageError
+from sciagent.execution.celery.messages import PREFIX, Broker
+from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.celery.worker import serve
 from sciagent.execution.messaging import tokens
-from sciagent.execution.messaging.brokers import PREFIX, Broker
-from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 from tests.execution.workers import until, worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.execution.messaging.brokers import Broker
+from sciagent.execution.celery.messages import Broker
 
 
 @pytest.mark.parametrize(

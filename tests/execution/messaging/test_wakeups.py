@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import kombu
 import pytest
 
+from sciagent.execution.celery.messages import Broker
+from sciagent.execution.celery.wakeups import Listener, Wakeups
 from sciagent.execution.messaging import tokens
-from sciagent.execution.messaging.brokers import Broker
-from sciagent.execution.messaging.wakeups import Listener, Wakeups
 from tests.execution.workers import until
 from tests.support.servers.rabbitmq import RabbitMQ
 from tests.support.servers.valkey import Valkey

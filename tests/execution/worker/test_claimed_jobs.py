@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.states import JobState
 from sciagent.execution.worker.registration import reap
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database import tables as t

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.states import AttemptState
+from sciagent.domain.states import AttemptState
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t

@@ -12,9 +12,9 @@ import pytest
 
 from sciagent.domain.answers.status import RungWorth
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.states import Standing
 from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
 from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import sheet

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.report.analysis.making import synthesis
 from sciagent.report.parts.candidates import cards
 from sciagent.store.campaign_state import campaigns

@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.report.analysis.objectives import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.domain.answers.guards import ControlCheck, GuardEstimate, PolicyGuards
+from sciagent.report.analysis.guards import policy_charts
 from sciagent.report.analysis.policies import policies
 from sciagent.report.page.build import page
-from sciagent.report.parts.policy_charts import policy_charts
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

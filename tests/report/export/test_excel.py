@@ -35,7 +35,9 @@ def test_no_text_becomes_a_formula_or_a_link(own_ledger: Ledger, tmp_path: Path)
     made.answer(0, 1, gap(2.0, GFN2))
     given = ('=HYPERLINK("http://example.org")', "@SUM(1)", "0017")
     with own_ledger.begin() as connection:
-        names.enter_names(connection, made.row.id, [(id_, {"id": text}) for id_, text in zip(made.ids, given, strict=True)])
+        names.enter_names(
+            connection, made.row.id, [(id_, {"id": text}) for id_, text in zip(made.ids, given, strict=True)]
+        )
     with made.ledger.read() as connection:
         write_excel(connection, made.row, tmp_path / "a.xlsx", "name,smiles")
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]

@@ -9,7 +9,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
-from sciagent.report.export.sdf import one_line, placed, write_sdf
+from sciagent.report.export.structures import one_line, placed, write_sdf
 from sciagent.store.database.ledger import Ledger
 from tests.support.reported import SMILES, Maker, xyz
 

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.durations import ago, range_of
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.states import CampaignState
 from sciagent.domain.tiers import Tier
 from sciagent.report.live.time_left import time_left
 

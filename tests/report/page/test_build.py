@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.report.page.build import environment
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence

@@ -9,7 +9,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.states import Standing
 from sciagent.report.answers import best
 from sciagent.report.export.excel import write_excel
 from sciagent.report.parts import candidates, table
@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
-from sciagent.store.views import report_candidates
+from sciagent.store.views import candidates as report_candidates
 from tests.support.pages import Parsed, rendered
 from tests.support.query_plans import plan_of
 from tests.support.reported import GFN2, PBE0, Maker, dyes, gap

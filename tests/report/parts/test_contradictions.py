@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sciagent.api.best_table import best_of
-from sciagent.api.explanation_text import paragraphs
-from sciagent.campaign.people.explaining import explain
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.states import Standing
 from sciagent.report import answers
+from sciagent.report.explaining import explain
+from sciagent.report.explanation_text import paragraphs
 from sciagent.report.parts import candidates
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

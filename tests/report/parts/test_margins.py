@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sciagent.domain.answers.margins import MEASURED
-from sciagent.domain.campaigns.calibration import Fit, FitKind
-from sciagent.domain.campaigns.chosen_units import shown
+from sciagent.domain.calibration import Fit, FitKind
+from sciagent.domain.chosen_units import shown
 from sciagent.domain.evidence import Measured
-from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.report.answers import best
 from sciagent.report.parts.margins import MethodErrors, margins, method_errors
 from sciagent.store.campaign_state import campaigns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.rules.best_rung import BestRung
 from tests.scheduling.rules.arrays import NAN, waiting
 

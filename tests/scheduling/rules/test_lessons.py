@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.lessons import EARLY, FEW, LATER, Lessons
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.lessons import EARLY, LATER

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
-from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Computation, Measured
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import VOLUME_PER_ATOM, Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, likenesses, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.likenesses import Likeness, RelaxedStructure, ValueWindow

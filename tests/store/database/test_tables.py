@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.campaigns.calibration import Fit, FitKind
-from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.calibration import Fit, FitKind
+from sciagent.domain.directives import Verb
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.campaign_state import calibrations, campaigns, directives, likenesses, trajectories
 from sciagent.store.campaign_state.likenesses import RelaxedStructure
 from sciagent.store.database import tables as t
@@ -15,7 +15,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import evaluations, policies, roles, tool_sets
+from sciagent.store.learning import policies, roles, tool_sets, training
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -127,7 +127,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     connection.execute(t.reward.insert().values(given))
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
-    evaluation = evaluations.enter(connection, {}, {}, {"trained": policy}, "me")
+    evaluation = training.enter(connection, {}, {}, {"trained": policy}, "me")
     roles.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
     policies.pin(connection, campaign_id, "", "production", policy)
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.states import MAX_LOSSES, AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import MAX_LOSSES, AttemptState, JobState
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.jobs import resource_requests
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

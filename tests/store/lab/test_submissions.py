@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.lab import answering
 from sciagent.domain.people.actor import Actor
+from sciagent.lab import answering
 from sciagent.store.lab import submissions
 from sciagent.store.people import audit, persons
 from tests.campaign.lab import conftest as lab

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.lab import QUEUE
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.lab import QUEUE
+from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

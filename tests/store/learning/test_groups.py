@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -11,7 +11,7 @@ from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, evidence_costs, groups, policies, rewards
-from sciagent.store.views import report_episodes
+from sciagent.store.views import episodes as report_episodes
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 

@@ -12,7 +12,9 @@ def test_a_candidate_keeps_all_names_of_its_campaign_and_of_imports_and_is_found
     with ledger.begin() as connection:
         campaign, other = (rows.campaign(connection, name).id for name in ("ours", "theirs"))
         ethanol = next(iter(candidates.enter(connection, [parse_molecule("CCO")]).values()))
-        names.enter_names(connection, campaign, [(ethanol, {"id": "A-1", "supplier": "Acme"}), (ethanol, {"id": "A-9"})])
+        names.enter_names(
+            connection, campaign, [(ethanol, {"id": "A-1", "supplier": "Acme"}), (ethanol, {"id": "A-9"})]
+        )
         names.enter_names(connection, campaign, [(ethanol, {"id": "A-1", "remark": ""})])
         names.enter_names(connection, other, [(ethanol, {"id": "secret"})])
         for _ in range(2):

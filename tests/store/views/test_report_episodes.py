@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_episodes
+from sciagent.store.views import episodes
 from tests.support.talked import Talker, talked
 
 
@@ -21,12 +21,12 @@ def test_an_episode_is_a_conversation_and_no_script(made: Talker) -> None:
     with made.ledger.begin() as connection:
         trajectories.open_(connection, made.row.id, 9, proposer="mcp", settings={"client": "desk"}, seed=1)
     with made.ledger.read() as connection:
-        assert report_episodes.count(connection, made.row) == 5
-        assert [one.number for one in report_episodes.page(connection, made.row, -1, 3)] == [1, 2, 3]
-        assert [one.number for one in report_episodes.page(connection, made.row, 3, 3)] == [4, 9]
-        assert [one.number for one in report_episodes.latest(connection, made.row, 2)] == [9, 4]
-        best = report_episodes.behind_the_best(connection, made.row, 3)
+        assert episodes.count(connection, made.row) == 5
+        assert [one.number for one in episodes.page(connection, made.row, -1, 3)] == [1, 2, 3]
+        assert [one.number for one in episodes.page(connection, made.row, 3, 3)] == [4, 9]
+        assert [one.number for one in episodes.latest(connection, made.row, 2)] == [9, 4]
+        best = episodes.behind_the_best(connection, made.row, 3)
         first = {one.number: one.id for one in best}
-        outcomes = report_episodes.outcomes(connection, made.row, list(first.values()))
+        outcomes = episodes.outcomes(connection, made.row, list(first.values()))
     assert outcomes[best[0].id].hits >= 1 and len({one.id for one in best}) == 3
     assert all((one.turns, one.new) == (2, 2) for one in outcomes.values())

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_pairs, report_queries
+from sciagent.store.views import queries, report_pairs
 from tests.support import rows
 from tests.support.reported import HIGH, LOW, Maker, dyes
 
@@ -24,8 +24,8 @@ def test_pairs_are_those_that_both_rungs_measured(made: Maker) -> None:
     with made.ledger.read() as connection:
         _, low, high = campaigns.rungs(connection, made.row.id)
         found = list(report_pairs.pairs(connection, made.row, low, high, "homo_lumo_gap"))
-        assert report_queries.measures(connection, low, "homo_lumo_gap")
-        assert not report_queries.measures(connection, low, "dipole")
+        assert queries.measures(connection, low, "homo_lumo_gap")
+        assert not queries.measures(connection, low, "dipole")
     values = [(x.values[0][0], y.values[0][0]) for x, y, _ in found]
     assert sorted(values) == sorted(zip(LOW, HIGH, strict=False))
     assert sum(hit for *_, hit in found) == 2 and not any(x.is_censored or y.is_censored for x, y, _ in found)

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_progress, report_proposers
+from sciagent.store.views import progress, report_proposers
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked
 
@@ -32,7 +32,7 @@ def last_rung(connection: Any, row: Any) -> Any:
 def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> None:
     with made.ledger.read() as connection:
         terminal = campaigns.rungs(connection, made.row.id)[2]
-        steps = report_progress.progress(connection, made.row, terminal)
+        steps = progress.progress(connection, made.row, terminal)
     fast_and_xtb = 12 * 0.01 + 9 * 2.0
     assert [(s.hits, s.utility) for s in steps] == [(0, None), (1, 0.9), (2, 0.9), (2, 0.9)]
     assert [s.core_seconds for s in steps] == pytest.approx(
@@ -43,14 +43,14 @@ def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> No
 def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
     with made.ledger.read() as connection:
         terminal = campaigns.rungs(connection, made.row.id)[2]
-        whole = report_progress.progress(connection, made.row, terminal)
-        thin = report_progress.progress(connection, made.row, terminal, points=1)
+        whole = progress.progress(connection, made.row, terminal)
+        thin = progress.progress(connection, made.row, terminal, points=1)
     assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
 
 
 def test_lines_end_at_what_each_cost_and_found(talk: Talker) -> None:
     with talk.ledger.read() as connection:
-        found = report_progress.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row))
+        found = progress.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row))
         whole = {one.proposer: one for one in report_proposers.brought(connection, talk.row, 1)}
     assert set(found) == {"alpha", "beta", "evolve"}
     assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
@@ -61,5 +61,5 @@ def test_lines_end_at_what_each_cost_and_found(talk: Talker) -> None:
 
 def test_a_line_stays_short_however_much_was_found(talk: Talker) -> None:
     with talk.ledger.read() as connection:
-        found = report_progress.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row), points=1)
+        found = progress.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row), points=1)
     assert max(map(len, found.values())) <= 4 and found["alpha"][-1].hits == 3

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts, report_candidates, report_episodes, report_progress, report_proposers
+from sciagent.store.views import campaign_counts, candidates, episodes, progress, report_proposers
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
@@ -83,17 +83,17 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "brought": lambda c, r: report_proposers.brought(c, r, 1),
     "costs_of_jobs": report_proposers.costs_of_jobs,
     "turns": report_proposers.turns_by_proposer,
-    "progress": lambda c, r: report_progress.progress_by_proposer(c, r, last_rung(c, r)),
+    "progress": lambda c, r: progress.progress_by_proposer(c, r, last_rung(c, r)),
     "predictions": lambda c, r: list(report_proposers.predictions(c, r)),
     "episode_numbers": report_proposers.episode_numbers,
-    "count": report_episodes.count,
-    "page": lambda c, r: report_episodes.page(c, r, 0, 10),
-    "latest": lambda c, r: report_episodes.latest(c, r, 10),
-    "behind_the_best": lambda c, r: report_episodes.behind_the_best(c, r, 10),
-    "outcomes": lambda c, r: report_episodes.outcomes(c, r, [1, 2]),
-    "turns of one": lambda c, r: report_episodes.turns(c, 1, 10),
-    "proposals of turns": lambda c, r: report_episodes.proposals(c, 1, 10),
-    "members": lambda c, r: report_candidates.members(c, r, [1, 2]),
+    "count": episodes.count,
+    "page": lambda c, r: episodes.page(c, r, 0, 10),
+    "latest": lambda c, r: episodes.latest(c, r, 10),
+    "behind_the_best": lambda c, r: episodes.behind_the_best(c, r, 10),
+    "outcomes": lambda c, r: episodes.outcomes(c, r, [1, 2]),
+    "turns of one": lambda c, r: episodes.turns(c, 1, 10),
+    "proposals of turns": lambda c, r: episodes.proposals(c, 1, 10),
+    "members": lambda c, r: candidates.members(c, r, [1, 2]),
 }
 IN_ORDER = {"page", "latest", "behind_the_best", "turns of one"}  # and nothing is left to sort
 

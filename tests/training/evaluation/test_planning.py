@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.file.sources import EvolveSpec, LlmSpec, PluginSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec, PluginSpec
 from sciagent.errors import SpecError, UsageError
 from sciagent.training.evaluation.planning import PlannedCampaign, planned
 from sciagent.training.evaluation.spec import load_evaluation

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sciagent.cli.learning.dataset import ExportTo
+from sciagent.cli.dataset import ExportTo
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
+from sciagent.training.datasets import KINDS, DatasetWish
 from sciagent.training.exports.exporting import export
 from sciagent.training.exports.formats import FORMATS
 from sciagent.training.exports.messages import plain_message
-from sciagent.training.wish import KINDS, DatasetWish
 from tests.support.exported import four_siblings, write_datasets
 from tests.support.rewarded import rewarded
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.rewarding.episode_rewards import reward_rows
-from sciagent.campaign.rewarding.expectations import fit_law
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.expectations import fit_law
 from sciagent.rewards.spec import RewardSpec
 from sciagent.scheduling.audit.draw import lots
 from sciagent.store.campaign_state import watermarks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.wish import DatasetWish
+from sciagent.training.datasets import DatasetWish
 from tests.support.conversing import conversing
 
 

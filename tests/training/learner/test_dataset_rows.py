@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.errors import UsageError
+from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
+from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.learner.conversations import Conversations
 from sciagent.training.learner.dataset_rows import DatasetRows
 from sciagent.training.learner.order import planned
-from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001}, unsettled="settled")

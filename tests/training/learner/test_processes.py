@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from safetensors.torch import load_file
 
 from sciagent.agent import models
-from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
 from sciagent.training.learner.settings import StepSettings, TrainingWish
+from sciagent.training.progress import TrainedPolicy, TrainedStep
 from tests.support.vllm import ROOT
 from tests.training.learner.made_sets import six_answers
 

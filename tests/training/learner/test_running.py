@@ -14,15 +14,15 @@ import sqlalchemy as sa
 from sciagent.agent import models
 from sciagent.agent.messages import Message, Sampling
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.serving.lora_adapters import adapter_sha256
-from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.agent.serving.served import adapter_sha256
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
 from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
 from sciagent.training.learner.state import RunFolder
+from sciagent.training.progress import TrainedPolicy, TrainedStep
 from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -23,7 +23,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.feature_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.actors import RolloutActors, shares
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
 from tests.support import environments
 from tests.support.adapter_server import AdapterServer
 
@@ -149,7 +149,7 @@ from sciagent.training.learner.step import Learner
 from sciagent.training.live.actors import RolloutActors, SentEngine
 from sciagent.training.live.engines import InProcessEngine
 from sciagent.training.live.versions import identity_of
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
 
 if __name__ == "__main__":
     files = tuple(TaskShare(Path(name)) for name in ("one.yaml", "two.yaml"))

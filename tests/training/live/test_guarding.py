@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
-from sciagent.domain.campaigns.policies import SCRIPT, PolicyIdentity
+from sciagent.domain.policies import SCRIPT, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from sciagent.training.guards.guard import StopReason
 from sciagent.training.live.gathering import Gatherer
 from sciagent.training.live.guarding import RunGuards
 from sciagent.training.live.running import reward_spec
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.tasks import driven
 from sciagent.training.live.waves import LocalWaves
-from sciagent.training.live.wish import LiveWish, TaskShare
 from tests.support.plugins import register_again
 from tests.support.watched import TEXT
 

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from sciagent import Campaign
 from sciagent.agent import models
-from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import uses
@@ -24,7 +23,8 @@ from sciagent.training.learner.step import Learner
 from sciagent.training.live import waves
 from sciagent.training.live.engines import LearnersPolicy
 from sciagent.training.live.running import train_live
-from sciagent.training.live.wish import LiveWish
+from sciagent.training.live.settings import LiveWish
+from sciagent.training.rollouts.runner import RolloutRunner
 from tests.training.live.test_running import run, used, wish_of, written
 from tests.training.live.test_running import tiny as tiny
 

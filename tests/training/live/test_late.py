@@ -17,9 +17,7 @@ from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
 from sciagent.agent.models import add_folder
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
-from sciagent.domain.answers.training import TrainedStep
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.learning import uses
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
@@ -27,6 +25,8 @@ from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.late import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.running import train_live
+from sciagent.training.progress import TrainedStep
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
 from tests.training.live.test_running import used, wish_of, written

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 
 from sciagent import Campaign
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.rollouts.runner import CarriedOut, RolloutRunner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live.lockstep import TaskGroups, divided
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.waves import LocalWaves, Stopped, Wave
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.rollouts.runner import CarriedOut, RolloutRunner
 from tests.training.live.test_waves import CAMPAIGN, SPEC, Stated, _said
 
 SMILES = ("CCN", "c1ccccc1C", "CCCO", "CC=O", "c1ccncc1")

@@ -14,18 +14,18 @@ import sqlalchemy as sa
 from sciagent import Campaign
 from sciagent.agent import models
 from sciagent.agent.models import add_folder
-from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.feature_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build
+from sciagent.training.datasets import DatasetWish
 from sciagent.training.learner import running as offline
 from sciagent.training.learner.settings import CriticSettings, StepSettings, TrainingWish
 from sciagent.training.live.running import train_live
-from sciagent.training.live.wish import LiveWish, TaskShare
-from sciagent.training.wish import DatasetWish
+from sciagent.training.live.settings import LiveWish, TaskShare
+from sciagent.training.progress import TrainedPolicy, TrainedStep
 from tests.support.tiny_model import write_tiny_model
 
 CAMPAIGN = """

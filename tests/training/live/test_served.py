@@ -16,8 +16,7 @@ from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampling
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.policies.constrained import unpacked
-from sciagent.domain.answers.training import TrainedStep
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.training.learner.loading import LoadedModel, load
@@ -26,8 +25,9 @@ from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.running import train_live
 from sciagent.training.live.served import ServedEngine
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.versions import identity_of
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.progress import TrainedStep
 from tests.support.adapter_server import AdapterServer
 
 SCHEMA = {

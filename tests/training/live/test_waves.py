@@ -13,14 +13,14 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
-from sciagent.campaign.rollouts.scripted import ScriptedPolicy
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live.gathering import Gatherer
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.waves import LocalWaves, Stopped
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.rollouts.scripted import ScriptedPolicy
 
 CAMPAIGN = """
 campaign: {name}

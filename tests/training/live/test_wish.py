@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.live.settings import LiveWish, TaskShare
 
 WISH = LiveWish((TaskShare(Path("a.yaml")),), "tiny", Path("run"), "new", Path("rewards.yaml"))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.domain.answers.training import RecipeAnswer
+from sciagent.training.progress import RecipeAnswer
 from tests.support.typed import call, refused
 from tests.training.recipes.made_recipes import MOLECULES, TASK, write_practice
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.answers.training import StageAnswer
 from sciagent.errors import UsageError
+from sciagent.training.progress import StageAnswer
 from sciagent.training.recipes.stage_folders import StageFolder, opened
 
 ASKED = {"kind": "sft", "model": "tiny@1"}

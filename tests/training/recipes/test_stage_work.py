@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.answers.training import TrainedStep
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.progress import TrainedStep
 from sciagent.training.recipes.episodes import built_tasks
 from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stage_folders import StageFolder

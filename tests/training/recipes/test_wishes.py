@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.training.learner.settings import CriticSettings
-from sciagent.training.live.wish import TaskShare
+from sciagent.training.live.settings import TaskShare
 from sciagent.training.recipes.stages import AnswersStage, DistillStage, HintedStage, LiveStage
 from sciagent.training.recipes.wishes import StageRun, dataset_wish, live_wish, rows_wish
 

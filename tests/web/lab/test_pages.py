@@ -11,10 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.lab import claiming, sampling
+from sciagent.campaign.lab import sampling
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.people.roles import Role
 from sciagent.domain.properties import properties
+from sciagent.lab import claiming
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -421,7 +422,7 @@ def test_texts_of_people_are_shown_as_texts(serve: Serve) -> None:
 
 
 def test_the_list_pages(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sciagent.web.lab.pages.PAGE", 2)
+    monkeypatch.setattr("sciagent.lab.pages.tasks.PAGE", 2)
     server = serve()
     anna = server.person("anna")
     first = anna.client.get("/tasks").text

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab import answering, reviewing, sampling
-from sciagent.campaign.lab.listing import TaskReader
+from sciagent.campaign.lab import reviewing, sampling
+from sciagent.lab import answering
+from sciagent.lab.listing import TaskReader
 from sciagent.store.lab import tasks
 from sciagent.web.lab.shown import TaskPage, read_task
 from tests.campaign.lab import conftest as lab

@@ -10,13 +10,13 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from sciagent.campaign.lab import answering
 from sciagent.domain.people.roles import Right, Role
+from sciagent.lab import answering
 from sciagent.store.database.tables import metadata
 from sciagent.store.lab import tasks
 from sciagent.web.app import PARTS, application
-from sciagent.web.security.rules import ANYONE as ANYONE_RULE
-from sciagent.web.security.rules import RouteRule, rules_of
+from sciagent.web.rules import ANYONE as ANYONE_RULE
+from sciagent.web.rules import RouteRule, rules_of
 from tests.campaign.lab.test_answering import entry, task_ids
 from tests.web.conftest import HOST, Browser, Serve, Server
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from sciagent.campaign.lab import answering
-from sciagent.web.window.figures import SHARE, CampaignFigures, Figures
+from sciagent.cockpit.figures import SHARE, CampaignFigures, Figures
+from sciagent.lab import answering
 from sciagent.web.window.live import Ticker
 from tests.campaign.lab import conftest as lab
 from tests.campaign.lab.conftest import Make

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sciagent.campaign.lab import answering
-from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.people.roles import Role
+from sciagent.domain.states import CampaignState
+from sciagent.lab import answering
 from sciagent.report.answers import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks

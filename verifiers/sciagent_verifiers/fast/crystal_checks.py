@@ -29,8 +29,8 @@ from sciagent.domain.properties import (
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.crystal_verifier import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.fast.compounds.compositions import tolerance_factors
 from sciagent_verifiers.fast.compounds.elements import known_elements
-from sciagent_verifiers.fast.compounds.perovskites import tolerance_factors
 from sciagent_verifiers.fast.compounds.scarcity import scarcity
 
 FORMULA = Level(method="formula")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import InputFileError
-from sciagent.settings import cache_folder
+from sciagent.inputs.settings import cache_folder
 from sciagent.verification.contract import Outcome, Reason, ReferenceFile, SimulatorError
 
 LOCK_SECONDS = 3600.0

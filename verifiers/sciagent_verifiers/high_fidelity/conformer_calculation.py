@@ -14,7 +14,7 @@ from sciagent.verification.contract import Context, Finding, Property, Reason, R
 from sciagent_simulators.conformers import how_many, resolved
 from sciagent_simulators.geometry import Geometry, prepare
 from sciagent_simulators.low_conformers import low_conformers
-from sciagent_verifiers.calculation import Calculation, Spread
+from sciagent_verifiers.base import Calculation, Spread
 from sciagent_verifiers.high_fidelity.conformer_average import ComputedConformer, conformer_average
 
 

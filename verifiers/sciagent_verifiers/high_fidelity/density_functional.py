@@ -13,7 +13,7 @@ from sciagent.chemistry.standardise import atoms_of
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
-from sciagent_simulators.pyscf_solvent import PyscfSolvent, SolventModel
+from sciagent_simulators.solvents import PyscfSolvent, SolventModel
 from sciagent_verifiers.high_fidelity.conformer_average import (
     AVERAGE,
     AVERAGE_CONFORMERS,

@@ -14,7 +14,7 @@ from sciagent.verification.contract import Context, Finding, Property, PropertyA
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, prepare
 from sciagent_simulators.programs.result import ProgramResult
 from sciagent_simulators.programs.running import ProgramOutput
-from sciagent_verifiers.calculation import Calculation
+from sciagent_verifiers.base import Calculation
 
 MAX_KEPT = 4 << 20  # bytes; a longer output is not kept with the evidence
 

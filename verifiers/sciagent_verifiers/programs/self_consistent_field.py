@@ -19,7 +19,7 @@ from sciagent_simulators.programs.method import (
     ProgramSolventModel,
 )
 from sciagent_simulators.programs.scf import ScfProgram, compute
-from sciagent_simulators.pyscf_solvent import PyscfSolvent
+from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_verifiers.high_fidelity.density_functional import ROWS, SIZE
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
 from sciagent_verifiers.programs.program_verifier import ProgramVerifier

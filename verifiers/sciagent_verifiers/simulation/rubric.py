@@ -97,7 +97,7 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     """Returns the mapping in a YAML file, unvalidated. shown: the file's name in messages. sha256: part of the cache
     key, so that an edited file is read again. Raises ValueError for an invalid file."""
-    from sciagent.yaml.document import read, report, read_text
+    from sciagent.inputs.document import read, read_text, report
 
     try:
         document = read(read_text(Path(path)), "a rubric", "name: NAME")

@@ -13,7 +13,7 @@ from sciagent.verification.contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, finished, prepare, search
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.repeatability import ranks_that_matter, spread
-from sciagent_verifiers.calculation import Calculation, Spread
+from sciagent_verifiers.base import Calculation, Spread
 
 Values = Callable[[Geometry], Mapping[Property, float | None]]
 """A function from a geometry to values in canonical units; it may raise SimulatorError."""

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals.editing import moves
+from sciagent.chemistry.crystals import moves
 from sciagent.chemistry.crystals.editing.limits import ANY, CrystalLimits, accepted
-from sciagent.chemistry.crystals.editing.places import CrystalPlace, PlaceKind, places, sites
 from sciagent.chemistry.crystals.editing.substitution import substitutes
+from sciagent.chemistry.crystals.places import CrystalPlace, PlaceKind, places, sites
 from sciagent.chemistry.crystals.prototypes import built, prototypes
 
 TRIES = 12

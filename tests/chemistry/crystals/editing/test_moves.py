@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sciagent.chemistry.crystal import crystal_from_structure
-from sciagent.chemistry.crystals.editing import moves
+from sciagent.chemistry.crystals import moves
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as crystal
 from sciagent.chemistry.crystals.scaling import rescaled
 

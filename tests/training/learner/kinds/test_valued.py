@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from sciagent.campaign.rewarding.publishing import publish
 from sciagent.errors import UsageError
+from sciagent.rewards.publishing import publish
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
 from sciagent.training.learner.conversations import Conversations

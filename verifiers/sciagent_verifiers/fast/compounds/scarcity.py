@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from sciagent.chemistry.crystals.symmetry import analysis_folder
+from sciagent.chemistry.crystals.cells import analysis_folder
 
 
 class Scarcity(NamedTuple):

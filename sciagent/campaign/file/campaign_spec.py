@@ -1,0 +1,398 @@
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
+differences between two of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from sciagent.campaign.file.checks import check_together, default_terminal, draft
+from sciagent.campaign.file.derived import DerivedSpec, canonical, register_all, with_derived
+from sciagent.campaign.file.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.file.rungs import RungSpec, charges_of
+from sciagent.campaign.file.schedulers import PricedSpec, SchedulerSpec
+from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec, SeveralSpec
+from sciagent.campaign.file.subjects import Standardise, SubjectName, check_part, reading_of
+from sciagent.campaign.spec.controls import SHARE
+from sciagent.campaign.spec.safety import SafetySpec, screened
+from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.chosen_units import shown_spec
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.jobs.resource_requests import text_of
+from sciagent.domain.ladder import Position
+from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.properties import properties
+from sciagent.inputs.validation import Faults
+from sciagent.yaml.files import file_hash
+
+SCHEMA = 1
+AMENDABLE = (
+    *("budget", "goal.count", "workers", "description", "units"),
+    *("ladder.limits", "ladder.resources", "ladder.lab"),
+)
+"""The keys that may change in a running campaign."""
+_ABSENT = object()
+_NAMED_BY = ("rung", "property")
+_LONGEST = 120
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class CampaignSpec(Part):
+    """The content of a campaign file, validated."""
+
+    campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
+    description: str = Field("", description="Free text for people.")
+    subject: SubjectName = Field(description="What the candidates are: molecule or crystal.")
+    seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
+    standardise: Standardise = Field(
+        "refuse",
+        description="A structure of several fragments: refuse it, or keep the parent molecule. As a mapping, also its "
+        "protonation state: {ph: 7.4}.",
+    )
+    derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
+    objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
+    ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
+    terminal: str = Field(
+        default_factory=str,
+        validate_default=True,
+        description="Label of the rung that decides; default: the last one that is not of the world tier.",
+    )
+    safety: SafetySpec = Field(
+        default_factory=SafetySpec, description="The safety screen, which is the first rung of every ladder."
+    )
+    goal: GoalSpec = Field(description="What counts as success, and when the campaign is done.")
+    budget: BudgetSpec = Field(description="What the campaign may spend.")
+    proposer: ProposerSpec = Field(description="Where candidates come from.")
+    scheduler: SchedulerSpec = Field(
+        default_factory=lambda: PricedSpec(kind="priced", law=None), description="Which candidate gets which rung next."
+    )
+    workers: Count = Field(
+        default_factory=cores, description="Single-core jobs at the same time; default: the number of cores."
+    )
+
+    _base: Path | None = PrivateAttr(None)
+    _control: RungSpec | None = PrivateAttr(None)
+    _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_derived(cls, data: Any) -> Any:
+        register_all(data.get("derived") if isinstance(data, dict) else None)
+        return data
+
+    @field_validator("terminal")
+    @classmethod
+    def _default_terminal(cls, value: str, info: ValidationInfo) -> str:
+        return value or default_terminal(info.data.get("ladder", ())) or ""
+
+    @field_validator("standardise", "safety", "proposer")
+    @classmethod
+    def _fits_the_subject(cls, value: Any, info: ValidationInfo) -> Any:
+        check_part(info.field_name or "", value, info)
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
+        check_together(draft(self.__dict__))
+        is_stated = "safety" in self.model_fields_set
+        deciding = tuple(rung for rung in self.ladder if not rung.control)
+        ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))  # last, since it shifts positions
+        charges = charges_of(ladder)
+        owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
+        controls = [rung.for_charges(charges).owned_by(self.campaign) for rung in self.ladder if rung.control]
+        self._control = next(iter(controls), None)
+        self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
+        context = info.context or {}
+        if context.get("base") is None:
+            return self
+        self._base = Path(context["base"])
+        with Faults() as faults:
+            for where, name in self.proposer.files().items() if context.get("candidates", True) else ():
+                try:
+                    self._files[where] = file_hash(self._base / name)
+                except OSError as error:
+                    faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
+        return self
+
+    @property
+    def control(self) -> RungSpec | None:
+        """The rung that decides nothing. After validation, `ladder` is without it."""
+        return self._control
+
+    @property
+    def all_rungs(self) -> tuple[RungSpec, ...]:
+        """The rungs of the ladder and the control, which is the last one."""
+        return self.ladder if self._control is None else (*self.ladder, self._control)
+
+    @property
+    def base(self) -> Path:
+        """Folder of the campaign file, where relative paths start; if unknown, the working directory."""
+        return self._base or Path()
+
+    @property
+    def proposers(self) -> list[tuple[str, OneProposerSpec]]:
+        """The proposers as (name, spec); a single proposer has an empty name."""
+        chosen = self.proposer
+        return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
+
+    @property
+    def standardisation(self) -> Reading:
+        """The rules by which the text of a proposal becomes a candidate."""
+        return reading_of(subject_of(self.subject), self.standardise)
+
+    @property
+    def screen(self) -> str | None:
+        """Name of the verifier that screens the subject for safety; None if there is none."""
+        return subject_of(self.subject).screen
+
+    def without_screen(self, reason: str) -> CampaignSpec:
+        """Returns the spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
+        ladder = tuple(rung for rung in self.ladder if rung.verifier != self.screen)
+        return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
+
+    def with_defaults_of(self, stored: Mapping[str, Any], before: CampaignSpec) -> CampaignSpec:
+        """Returns the spec with the defaults from when the campaign began, so that a changed default ends no campaign.
+
+        stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
+        """
+        settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
+        stated = {(rung.rung, rung.verifier): rung.settings for rung in before.all_rungs}
+        keys = [(rung.rung, rung.verifier) for rung in self.all_rungs]
+        kept = tuple(
+            rung.with_defaults_of(settings.get(key, {}), stated.get(key, {}))
+            for key, rung in zip(keys, self.all_rungs, strict=True)
+        )
+        if all(new is old for new, old in zip(kept, self.all_rungs, strict=True)):
+            return self
+        deciding = tuple(rung for rung in kept if not rung.control)
+        changed = self.model_copy(update={"ladder": with_derived(self.derived, deciding, self.terminal)})
+        changed._control = kept[-1] if kept[-1].control else None
+        return changed
+
+    def position(self, label: str) -> Position:
+        """Returns the position of a rung on the ladder; the control's is the one after it.
+
+        Raises ValueError for an unknown label.
+        """
+        return Position([rung.rung for rung in self.all_rungs].index(label))
+
+    @property
+    def terminal_position(self) -> Position:
+        return self.position(self.terminal)
+
+    def domain_objectives(self) -> tuple[Objective, ...]:
+        """Returns the objectives in canonical units, with default scales."""
+        return tuple(objective.domain() for objective in self.objectives)
+
+    def canonical(self) -> Mapping[str, Any]:
+        """Returns the spec as JSON: canonical units, all defaults, files by name and SHA-256, no absolute path.
+
+        `workers` is None if the file does not set it, since the default depends on the machine.
+        """
+        parts = {"campaign", "description", "subject", "seed", "standardise"}
+        parts |= {"safety"} if self.screen else set()
+        whole = self.model_dump(mode="json", include=parts)
+        units = self.chosen_units()
+        derived = [prop for rung in self.ladder for prop in rung.derived]
+        return (
+            whole
+            | ({"units": units} if units else {})
+            | ({"derived": [canonical(prop, self.ladder) for prop in derived]} if derived else {})
+            | {
+                "schema": SCHEMA,
+                "objectives": [
+                    {**_objective(objective.domain()), **objective.model_dump(mode="json", include={"calibrate"})}
+                    for objective in self.objectives
+                ],
+                "ladder": [_rung(rung) for rung in self.all_rungs],
+                "terminal": self.terminal,
+                "goal": self.goal.model_dump(mode="json"),
+                "budget": self.budget.model_dump(mode="json", exclude_none=True),
+                "proposer": self._proposer(),
+                "scheduler": self.scheduler.model_dump(mode="json"),
+                "workers": self.workers if "workers" in self.model_fields_set else None,
+            }
+        )
+
+    def chosen_units(self) -> dict[str, str]:
+        """Returns {property: unit} where the file states another unit than the canonical one: of the objective on the
+        property, else of the first gate."""
+        gates = ((name, gate.unit) for rung in self.ladder for name, gate in rung.gate.items())
+        units: dict[str, str] = {}
+        for name, unit in (
+            *((objective.property, objective.unit) for objective in self.objectives),
+            *((prop.property, prop.unit) for prop in self.derived),
+            *gates,
+        ):
+            units.setdefault(name, unit or properties()[name].unit)
+        return {name: unit for name, unit in units.items() if unit != properties()[name].unit}
+
+    def _proposer(self) -> Mapping[str, Any]:
+        """Returns the proposer as JSON, with name and SHA-256 of each of its files."""
+        whole = self.proposer.model_dump(mode="json")
+        for where, name in self.proposer.files().items():
+            part = whole
+            for key in where[:-1]:
+                part = part[key]
+            part[where[-1]] = {"name": Path(name).name, "sha256": self._files.get(where)}
+        return whole
+
+    @property
+    def hash(self) -> str:
+        return content_hash(self.canonical())
+
+    @property
+    def identity_hash(self) -> str:
+        """Hash of everything that cannot be amended."""
+        return content_hash(_without_amendable(self.canonical()))
+
+    def diff(self, other: Mapping[str, Any]) -> list[str]:
+        """Returns lines `path: old -> new` from another spec's canonical form to this one."""
+        return spec_differences(other, self.canonical())
+
+    def identity_diff(self, other: Mapping[str, Any]) -> str:
+        """Returns the differences that cannot be amended as indented text."""
+        old, new = map(_without_amendable, _alike(other, self.canonical()))
+        return "\n  ".join(differences(old, new))
+
+    @property
+    def safety_note(self) -> str:
+        """One line on a safety screen that is off or has exempt rules; otherwise an empty text."""
+        if not self.safety.screen:
+            return f"the safety screen is off: {self.safety.reason}"
+        allowed = [
+            name for rung in self.ladder if rung.verifier == self.screen for name in rung.settings.get("allow", ())
+        ]
+        return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
+
+
+def _objective(objective: Objective) -> Mapping[str, Any]:
+    ramp = objective.direction in (Direction.MAXIMISE, Direction.MINIMISE)
+    return {
+        "property": objective.property,
+        "direction": objective.direction.value,
+        "unit": properties()[objective.property].unit,
+        "accept": _window(objective.accept),
+        **({"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}),
+        "weight": objective.weight,
+    }
+
+
+def _rung(rung: RungSpec) -> Mapping[str, Any]:
+    return {
+        **rung.model_dump(
+            mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
+        ),
+        **({"resources": rung.holds} if text_of(rung.holds) else {}),
+        **(_of_control(rung) if rung.control else {}),
+        "settings": rung.configured.settings.model_dump(mode="json"),
+        "gate": {} if rung.control else {name: _window(window) for name, window in rung.window_gates().items()},
+    }
+
+
+def _of_control(rung: RungSpec) -> Mapping[str, Any]:
+    accept = {name: _window(window) for name, window in rung.accepted().items()}
+    return {"control": True, "share": rung.share or SHARE, **({"accept": accept} if accept else {})}
+
+
+def _window(window: Window | None) -> list[float | None] | None:
+    return None if window is None else [window.low, window.high]
+
+
+def _without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
+
+    def kept(part: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
+        return {key: value for key, value in part.items() if f"{prefix}{key}" not in AMENDABLE}
+
+    ladder = [kept(rung, "ladder.") for rung in canonical["ladder"]]
+    return {**kept(canonical), "goal": kept(canonical["goal"], "goal."), "ladder": ladder}
+
+
+def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Returns the differences of two specs in canonical form, with values in the units that their files state.
+
+    Where these differ, both are shown in the unit of the new spec.
+    """
+    before, after = _alike(old, new)
+    return differences(before, after)
+
+
+def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec, and with
+    the keys of the file."""
+    units = {name: unit for spec in specs for name, unit in stated_units(spec).items()}
+    return [_with_keys_of_file(shown_spec(spec, units)) for spec in specs]
+
+
+def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    ladder = [_calibrated_from(rung) for rung in spec.get("ladder", ())]
+    return {**spec, "ladder": ladder, "objectives": [*map(_objective_of_file, spec.get("objectives", ()))]}
+
+
+def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an objective with `window`, `min`, `max`, `maximise` or `minimise` instead of `accept` and `ramp`."""
+    rest = {key: value for key, value in canonical.items() if key not in ("direction", "accept", "ramp")}
+    direction, accept = canonical["direction"], canonical["accept"]
+    wish = {direction: canonical["ramp"]} if "ramp" in canonical else {}
+    if direction == Direction.WINDOW:
+        wish["window"] = accept
+    else:
+        wish |= {key: limit for key, limit in zip(("min", "max"), accept or (), strict=False) if limit is not None}
+    return _calibrated_from({**rest, **wish})
+
+
+def _calibrated_from(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not (calibrate := part.get("calibrate")):
+        return part
+    return {**part, "calibrate": {"from" if key == "source" else key: value for key, value in calibrate.items()}}
+
+
+def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {property: unit in which it is shown} for the objectives and all properties with another than the
+    canonical unit. spec: in canonical form."""
+    return {o["property"]: o["unit"] for o in spec.get("objectives", ()) if "unit" in o} | dict(spec.get("units", {}))
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Returns one line `path: old -> new` per change. Rungs and objectives are matched by name; a change of their order
+    is a line of its own."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return _of_parts(old, new, lambda key: f"{path}.{key}" if path else key)
+    before, after = _by_name(old), _by_name(new)
+    if before is None or after is None:
+        return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
+    lines = _of_parts(before, after, lambda name: f"{path}[{name}]")
+    if [name for name in before if name in after] != [name for name in after if name in before]:
+        lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
+    return lines
+
+
+def _of_parts(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
+    parts = ((key, old.get(key, _ABSENT), new.get(key, _ABSENT)) for key in dict.fromkeys([*old, *new]))
+    return [line for key, before, after in parts for line in differences(before, after, path_of(key))]
+
+
+def _by_name(value: Any) -> Mapping[str, Any] | None:
+    """Converts a list of mappings with distinct names to a mapping by name; returns None for anything else."""
+    for key in _NAMED_BY:
+        if isinstance(value, list) and value and all(isinstance(item, Mapping) and key in item for item in value):
+            named = {str(item[key]): item for item in value}
+            return named if len(named) == len(value) else None
+    return None
+
+
+def _show(value: Any) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,328 @@
+"""Checks that the parts of a spec are consistent with each other.
+
+The checks run on all parts that are valid by themselves, so that one reading reports as many mistakes as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from sciagent.campaign.file.derived import DerivedSpec, resolved
+from sciagent.campaign.file.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
+from sciagent.campaign.file.rungs import RungSpec, default_label, find_verifier
+from sciagent.campaign.file.schedulers import BestRungSpec
+from sciagent.campaign.file.subjects import StandardiseSpec
+from sciagent.campaign.spec.calibrations import check_calibrations
+from sciagent.campaign.spec.controls import check_control
+from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.domain.derived import DerivedProperty
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.validation import Faults
+from sciagent.verification.registry import verifier_class
+
+SKIPPING = ("priced", "best_rung")
+"""Schedulers under which a candidate may skip a paid rung."""
+PartType = TypeVar("PartType", bound=Part)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The parts of a spec that are valid by themselves."""
+
+    subject: str | None
+    objectives: Mapping[int, ObjectiveSpec]
+    """Valid objectives, by position in the file."""
+    ladder: Mapping[int, RungSpec]
+    """Valid rungs, by position in the file."""
+    labels: tuple[str | None, ...]
+    """Labels of all rungs, valid or not; None for an unknown label."""
+    terminal: str | None
+    goal: GoalSpec | None
+    budget: BudgetSpec | None
+    ranking: BestRungSpec | None
+    """The scheduler, if it ranks by one rung."""
+    all_objectives: bool
+    """Whether every objective is valid."""
+    scheduler: str
+    """Kind of the scheduler."""
+    derived: Mapping[int, DerivedSpec]
+    """Valid derived properties, by position in the file."""
+    standardise: StandardiseSpec | None
+    """The key `standardise` if it is a valid mapping."""
+    controls: Mapping[int, RungSpec]
+    """Valid rungs that are controls, by position in the file; `ladder` and `labels` are without them."""
+
+
+def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
+    """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
+    objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
+    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
+    deciding, controls = _rungs(ladder, base)
+    subject, terminal = data.get("subject"), data.get("terminal")
+    return Draft(
+        subject=subject if subject in subject_names() else None,
+        objectives=good_objectives,
+        ladder=deciding,
+        labels=tuple(_label(item) for item in ladder if not is_control(item)),
+        terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
+        goal=_valid_or_none(GoalSpec, data.get("goal")),
+        budget=_valid_or_none(BudgetSpec, data.get("budget")),
+        ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
+        all_objectives=len(good_objectives) == len(objectives),
+        scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
+        standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
+        controls=controls,
+        derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
+    )
+
+
+def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec], dict[int, RungSpec]]:
+    """Returns the valid rungs that decide, and the valid controls, by position in the file."""
+    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    deciding = {i: rung for i, rung in valid.items() if not rung.control}
+    return deciding, {i: rung for i, rung in valid.items() if rung.control}
+
+
+def default_terminal(ladder: Sequence[Any]) -> str | None:
+    """Returns the label of the last rung that is not of the world tier; if there is none, of the last rung. A control
+    is never terminal."""
+    ladder = [item for item in ladder if not is_control(item)]
+    for item in reversed(ladder):
+        verifier = find_verifier(_stated(item, "verifier"))
+        if verifier is None or verifier.tier is not Tier.WORLD:
+            return _label(item)
+    return _label(ladder[-1]) if ladder else None
+
+
+def is_control(item: Any) -> bool:
+    """Whether a rung, valid or not, is a control."""
+    return _stated(item, "control") is True
+
+
+def check_together(parts: Draft) -> None:
+    """Raises ValidationError with a fault for each contradiction between the parts."""
+    with Faults() as faults:
+        check_control(parts.controls, parts.ladder, parts.terminal, parts.objectives.values(), faults)
+        if parts.controls and not parts.labels:
+            faults.add(("ladder",), "has no rung that decides: its only rung is a control")
+    with Faults() as faults:
+        _check_rungs(parts, faults)
+        _check_charges(parts, faults)
+        _check_terminal(parts, faults)
+        _check_opinions(parts, faults)
+        _check_weekly_slots(parts, faults)
+        known = _check_derived(parts, faults)
+        _check_objectives(parts, faults, known)
+        limits = [objective.accept() for objective in parts.objectives.values()]
+        if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
+            message = "hits need acceptance limits, and no objective has any"
+            faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
+        for name in parts.budget.rungs if parts.budget else ():
+            _check_label(name, ("budget", "rungs", name), parts, faults)
+        all_rungs = len(parts.ladder) == len(parts.labels)
+        if parts.ranking is not None and all_rungs and parts.terminal in parts.labels:
+            _check_ranking(parts, parts.ranking, faults)
+
+
+def _check_charges(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a rung that would drop every ion, by default, in a campaign whose candidates become ions."""
+    if parts.standardise is None or parts.standardise.ph is None:
+        return
+    for i, rung in parts.ladder.items():
+        known = rung.configured.settings.model_dump()
+        if "charges" in known and "charges" not in rung.settings:
+            allowed = ", ".join(map(str, known["charges"]))
+            message = f"standardise.ph makes ions, and {rung.verifier} allows net charge {allowed} unless you say which"
+            faults.add(("ladder", i, "verifier"), message, "state it: settings: {charges: [-2, -1, 0, 1, 2]}")
+
+
+def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
+    """Adds a fault if no rung has this label. loc: its place; a label below `budget` is a key."""
+    labels = [label for label in parts.labels if label]
+    labels += [rung.rung for rung in parts.controls.values()] if loc[0] == "budget" else []
+    if name not in labels and None not in parts.labels:
+        message, hint = f'no rung is labelled "{name}"{did_you_mean(name, labels)}', ", ".join(labels) or "none"
+        faults.add(loc, message, f"rungs: {hint}", on_key=len(loc) > 1)
+
+
+def _check_rungs(parts: Draft, faults: Faults) -> None:
+    for i, label in enumerate(parts.labels):
+        if label is not None and (first := parts.labels.index(label)) < i:
+            faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
+    for i, rung in (*parts.ladder.items(), *parts.controls.items()):
+        kind = verifier_class(rung.verifier)
+        if parts.subject is not None and not kind.takes(parts.subject):
+            message = f'verifier "{rung.verifier}" is for a {kind.kind}, not a {parts.subject}'
+            faults.add(("ladder", i, "verifier"), message)
+    _check_inline(parts, faults)
+
+
+def _check_inline(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for an inline rung above a rung that is bought, and for settings that are about bought rungs."""
+    for i, rung in parts.ladder.items():
+        if not rung.inline:
+            continue
+        above = [parts.ladder[p].rung for p in parts.ladder if p < i and not parts.ladder[p].at_once]
+        if above:
+            message = f'"{rung.rung}" cannot answer inside the turn, since "{above[-1]}" before it is bought later'
+            faults.add(("ladder", i, "inline"), message, f'mark "{above[-1]}" inline too, or move it after this rung')
+        if parts.budget is not None and rung.rung in parts.budget.rungs:
+            message = f'"{rung.rung}" answers inside the turn and has no jobs to count'
+            faults.add(("budget", "rungs", rung.rung), message, "limit proposals or core_seconds", on_key=True)
+        if parts.scheduler == "lottery" and rung.rung == parts.terminal:
+            message = f'lottery draws what "{rung.rung}" verifies, and an inline rung answers on every candidate'
+            faults.add(("scheduler", "kind"), message, "leave the scheduler out, since nothing is left to buy")
+
+
+def _check_terminal(parts: Draft, faults: Faults) -> None:
+    if parts.terminal is not None:
+        _check_label(parts.terminal, ("terminal",), parts, faults)
+    if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
+        for i, rung in parts.ladder.items():
+            if i > parts.labels.index(parts.terminal):
+                message = f'comes after the terminal rung "{parts.terminal}" and would never run'
+                hint = f"write terminal: {rung.rung}" if rung.is_world else "move it before the terminal rung"
+                faults.add(("ladder", i, "verifier"), message, f"{hint}, or leave it out")
+
+
+def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
+    weekly = set() if parts.budget is None or parts.budget.until is not None else set(parts.budget.rates())
+    taken = {name for rung in parts.ladder.values() if rung.lab is not None for name in rung.lab.cost.total()}
+    if parts.scheduler == "priced" and (name := next(iter(sorted(weekly & taken)), None)):
+        message = f"a weekly limit of {name}, and nothing says for how many weeks"
+        faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)
+
+
+def _check_opinions(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
+    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
+    for i, rung in parts.ladder.items():
+        above = [parts.ladder[p].rung for p in physical if p < i]
+        if not rung.configured.opinion or not physical:
+            continue
+        if above or rung.rung == parts.terminal:
+            what = f'comes after "{above[-1]}"' if above else "is the terminal rung"
+            message = f'"{rung.verifier}" is an opinion and {what}; it cannot outrank a calculation or a measurement'
+            last = parts.ladder[physical[-1]].rung
+            faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
+
+
+def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
+    """Adds a fault for a derived property whose parts are not measured, and for a gate on it at another rung than the
+    one after which it is known. Returns the label of that rung by property."""
+    if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
+        return {}
+    ladder = [parts.ladder[i] for i in sorted(parts.ladder)][: parts.labels.index(parts.terminal) + 1]
+    formulas: dict[str, str] = {}
+    known: dict[str, str] = {}
+    for i, stated in parts.derived.items():
+        if stated.property in known:
+            faults.add(("derived", i, "property"), f'"{stated.property}" is derived twice')
+            continue
+        try:
+            prop = resolved(stated, ladder, formulas)
+        except UsageError as error:
+            faults.take(("derived", i, "formula"), fault_of(error))
+            continue
+        formulas[stated.property], known[stated.property] = prop.formula.text, ladder[prop.last].rung
+        _check_skipping(parts, i, prop, ladder, faults)
+    for i, rung in parts.ladder.items():
+        _check_gates(i, rung, known, faults)
+    return known
+
+
+def _check_skipping(
+    parts: Draft, place: int, prop: DerivedProperty, ladder: Sequence[RungSpec], faults: Faults
+) -> None:
+    """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
+    one."""
+    paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
+    used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
+    if len(paid) > 1 and parts.scheduler in SKIPPING and prop.definition.name in used:
+        message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(paid)}"
+        faults.add(("derived", place, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
+
+
+def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: Faults) -> None:
+    """Adds a fault for a gate on a property that is not known after the rung. known: labels by derived property."""
+    own = {measure.property.name for measure in rung.configured.measures}
+    for name in rung.gate:
+        if name not in own and known.get(name) != rung.rung:
+            hint = f'put the gate at the rung "{known[name]}"' if name in known else "state it under derived"
+            faults.add(("ladder", place, "gate", name), f'"{name}" is not known after this rung', hint, on_key=True)
+
+
+def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:
+    seen: dict[str, int] = {}
+    for i, objective in parts.objectives.items():
+        first = seen.setdefault(objective.property, i)
+        if first != i:
+            path = ("objectives", i, "property")
+            faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
+    unclear = not len(parts.ladder) == len(parts.labels) == len(set(parts.labels))
+    if unclear or parts.terminal not in parts.labels:
+        return  # another check reports this
+    last = parts.labels.index(parts.terminal)
+    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | set(derived)
+    for i, objective in parts.objectives.items():
+        if objective.property not in measured:
+            message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
+            faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
+    check_calibrations(parts.objectives, parts.ladder, last, bool(parts.derived), faults)
+
+
+def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
+    """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
+    ladder = list(parts.ladder.values())
+    fast = {rung.rung for rung in ladder if rung.at_once}
+    paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
+    chosen = ranking.rung or next(reversed(paid), None)
+    if ranking.rung is not None and ranking.rung not in paid:
+        why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
+        near, hint = did_you_mean(ranking.rung, paid), f"paid rungs there: {', '.join(paid) or 'none'}"
+        faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
+        return
+    run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
+    left_out = _measured(ladder) - _measured(run)
+    for objective in parts.objectives.values():
+        if objective.property in left_out:
+            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
+            path = ("scheduler", "rung" if ranking.rung else "kind")
+            faults.add(path, message, "name that rung, or use another scheduler")
+
+
+def _measured(rungs: Iterable[RungSpec]) -> set[str]:
+    return {name for rung in rungs for name in rung.measured()}
+
+
+def _label(item: Any) -> str | None:
+    label, verifier = _stated(item, "rung"), _stated(item, "verifier")
+    if label is None and isinstance(verifier, str):
+        label = default_label(verifier)
+    return label if isinstance(label, str) else None
+
+
+def _stated(item: Any, key: str) -> Any:
+    """Returns the value of a key of a rung, valid or not."""
+    return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
+
+
+def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _valid_or_none(part: type[PartType], value: Any, base: Path | None = None) -> PartType | None:
+    if isinstance(value, part):
+        return value
+    try:
+        return part.model_validate(value, context={"base": base})
+    except ValidationError:
+        return None

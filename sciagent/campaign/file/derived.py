@@ -1,0 +1,130 @@
+"""Derived properties of a campaign file: names and units, and the rungs that measure the parts of their formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from sciagent.campaign.file.goals import Part, fault_of
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.domain import derived
+from sciagent.domain.campaigns.formulas import Formula, read_formula, with_names
+from sciagent.domain.derived import DerivedProperty, level_of
+from sciagent.domain.ladder import Position
+from sciagent.domain.properties import PropertyAtLevel, properties
+from sciagent.domain.units import in_base_units
+from sciagent.errors import UnitError, UsageError, did_you_mean
+from sciagent.inputs.validation import fault
+
+
+class DerivedSpec(Part):
+    """A property that the campaign computes from others. Objectives use it, and gates of the rung after which it is
+    known."""
+
+    property: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="Its name, which no other property has.")
+    unit: str = Field("1", validate_default=True, max_length=40, description="Its unit, such as eV.")
+    formula: str = Field(
+        description="Names of properties of this campaign, each from the highest rung that measures it, or as "
+        "rung.property; numbers, with a unit where they have one, as in 4.44 eV; + - * / and parentheses."
+    )
+
+    @field_validator("unit")
+    @classmethod
+    def _is_a_unit(cls, value: str) -> str:
+        try:
+            in_base_units(value)
+        except UnitError as error:
+            raise fault_of(error) from None
+        return value
+
+    @field_validator("formula")
+    @classmethod
+    def _can_be_read(cls, value: str) -> str:
+        try:
+            read_formula(value)
+        except UsageError as error:
+            raise fault_of(error) from None
+        return value
+
+    @model_validator(mode="after")
+    def _is_new(self) -> DerivedSpec:
+        try:
+            derived.register(self.property, self.unit)
+        except UsageError as error:
+            raise fault(str(error)) from None
+        return self
+
+
+def register_all(items: Any) -> None:
+    """Registers the derived properties of a file before its objectives and gates are read. items: as in the file."""
+    for item in items if isinstance(items, list | tuple) else ():
+        try:
+            item if isinstance(item, DerivedSpec) else DerivedSpec.model_validate(item)
+        except ValidationError:
+            continue  # the field itself reports it
+
+
+def resolved(stated: DerivedSpec, ladder: Sequence[RungSpec], formulas: Mapping[str, str]) -> DerivedProperty:
+    """Returns the derived property with the rungs of its parts.
+
+    ladder: the rungs up to the terminal one. formulas: of the derived properties that stand above it in the file, whose
+    names are replaced by their formulas. Raises UsageError for a name that no rung measures, and for other units.
+    """
+    formula = read_formula(with_names(stated.formula, lambda name: f"({formulas[name]})" if name in formulas else name))
+    parts = {name: _place(name, ladder) for name in formula.parts}
+    levels = [_measure(ladder[position], prop).level for position, prop in parts.values()]
+    prop = properties()[stated.property]
+    _check_unit(formula, {name: properties()[measured].unit for name, (_, measured) in parts.items()}, stated)
+    identities = {rung.rung: rung.configured.computation for rung in ladder}
+    named = {name: [ladder[position].rung, measured] for name, (position, measured) in parts.items()}
+    entry = {"property": prop.name, "unit": prop.unit, "formula": formula.text, "parts": named}
+    return DerivedProperty(prop, formula, parts, level_of(levels), derived.settings_hash(entry, identities))
+
+
+def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], terminal: str) -> tuple[RungSpec, ...]:
+    """Returns the ladder, each rung with the derived properties that are known after it. Raises UsageError."""
+    last = [rung.rung for rung in ladder].index(terminal)
+    formulas: dict[str, str] = {}
+    known: list[DerivedProperty] = []
+    for one in stated:
+        known.append(resolved(one, ladder[: last + 1], formulas))
+        formulas[one.property] = known[-1].formula.text
+    return tuple(
+        rung.deriving(tuple(prop for prop in known if prop.last == position)) for position, rung in enumerate(ladder)
+    )
+
+
+def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> Mapping[str, Any]:
+    """Returns the derived property as JSON; `after` is the label of the rung after which it is known."""
+    return {
+        "property": prop.definition.name,
+        "unit": prop.definition.unit,
+        "formula": prop.formula.text,
+        "parts": {name: [ladder[position].rung, measured] for name, (position, measured) in prop.parts.items()},
+        "after": ladder[prop.last].rung,
+    }
+
+
+def _place(name: str, ladder: Sequence[RungSpec]) -> tuple[Position, str]:
+    label, _, prop = name.rpartition(".")
+    if label and label not in (labels := [rung.rung for rung in ladder]):
+        raise UsageError(f'no rung up to the terminal one is labelled "{label}"{did_you_mean(label, labels)}')
+    rungs = [(Position(i), rung) for i, rung in enumerate(ladder) if label in ("", rung.rung)]
+    found = [i for i, rung in rungs if prop in {m.property.name for m in rung.configured.measures}]
+    if not found:
+        known = sorted({m.property.name for _, rung in rungs for m in rung.configured.measures})
+        where = f'rung "{label}" does not measure' if label else "no rung up to the terminal one measures"
+        raise UsageError(f'{where} "{prop}"{did_you_mean(prop, known)}; known: {", ".join(known) or "nothing"}')
+    return found[-1], prop
+
+
+def _measure(rung: RungSpec, name: str) -> PropertyAtLevel:
+    return next(measure for measure in rung.configured.measures if measure.property.name == name)
+
+
+def _check_unit(formula: Formula, units: Mapping[str, str], stated: DerivedSpec) -> None:
+    dimension, wanted = formula.dimension(units), in_base_units(stated.unit).dimension
+    if dimension != wanted:
+        raise UsageError(f'"{stated.formula}" gives {dimension or "a number"}, and {stated.unit} is {wanted or "one"}')

@@ -1,0 +1,97 @@
+"""The MCP servers of a campaign file: their addresses and the tools that the model may call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+
+from sciagent.agent.tools.foreign_tools import function_name
+from sciagent.campaign.file.goals import Part
+from sciagent.domain.addresses import address_fault
+from sciagent.inputs.validation import Faults, fault
+
+MAX_SERVERS = 8
+MAX_TOOLS = 32  # tools per server
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+_TOOL = re.compile(r"[!-~]{1,128}")
+_SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _is_url(value: str) -> str:
+    secret = "takes http:// or https://, without a name or password in it" if "@" in value else ""
+    if why := secret or address_fault(value):
+        raise fault(f'"{value}" is no address', why)
+    return value
+
+
+def _is_variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
+    return value
+
+
+class McpServerSpec(Part):
+    """An MCP server whose tools the model may call: a program to start, or an address.
+
+    A program runs with the rights of the user who runs the campaign, in the folder of the campaign file, without a
+    shell, and without environment variables other than PATH, HOME and the like.
+    """
+
+    command: tuple[Word, ...] | None = Field(
+        None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
+    )
+    url: Annotated[str, Field(max_length=500), AfterValidator(_is_url)] | None = Field(
+        None, description="Address of a server over streamable HTTP."
+    )
+    token_env: Annotated[str, Field(max_length=100), AfterValidator(_is_variable)] | None = Field(
+        None,
+        description="Environment variable with a secret: sent as a bearer token to a url, passed under the same name "
+        "to a command.",
+    )
+    tools: tuple[str, ...] = Field(
+        min_length=1, max_length=MAX_TOOLS, description="Names of the tools that may be called."
+    )
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one call may take.")] = 30.0
+
+    @field_validator("tools")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        with Faults() as faults:
+            for place, name in enumerate(value):
+                if not _TOOL.fullmatch(name):
+                    faults.add((place,), f'"{name}" is no name of a tool', "1 to 128 visible ASCII characters")
+                elif name in value[:place]:
+                    faults.add((place,), f'"{name}" is listed twice')
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServerSpec:
+        if (self.command is None) == (self.url is None):
+            both = "names both a command and a url" if self.url else "names neither a command nor a url"
+            raise fault(f"{both}; a server has exactly one of them")
+        return self
+
+
+def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
+    """Raises faults for invalid server names, and for two tools with the same full name. ours: names of sciagent's
+    tools."""
+    seen = dict.fromkeys(ours, "a tool of sciagent")
+    with Faults() as faults:
+        if len(servers) > MAX_SERVERS:
+            faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")
+        for name, server in servers.items():
+            if not _SERVER.fullmatch(name):
+                hint = 'takes 1 to 24 of a-z, 0-9 and "_", the first a letter'
+                faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
+                continue
+            for place, tool in enumerate(server.tools):
+                full, loc = function_name(name, tool), (name, "tools", place)
+                if full in seen:
+                    faults.add(loc, f'would be called "{full}", as {seen[full]} is', "rename a server")
+                seen.setdefault(full, f"{name}: {tool}")

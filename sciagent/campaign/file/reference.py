@@ -1,0 +1,132 @@
+"""Generates the reference of all keys of a campaign file and all settings of verifiers, from their models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.campaign.file.rungs import find_verifier
+from sciagent.campaign.spec.load import campaign_schema
+from sciagent.domain.properties import properties
+from sciagent.verification.contract import BaseVerifier
+from sciagent.verification.registry import provider, verifier_names
+
+Schema = dict[str, Any]
+SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+
+HEAD = """# Every key
+
+Made from the models by `sciagent schema --markdown`: [the campaign file](#the-campaign-file), [the settings of each
+verifier](#verifiers), [properties and their units](#properties). Required keys are in bold.
+"""
+
+
+def reference(distribution: str | None = None) -> str:
+    """Returns the reference as Markdown.
+
+    distribution: package whose verifiers and properties are shown; None: all installed packages.
+    """
+    schema = campaign_schema()
+    names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
+    verifiers = filter(None, map(find_verifier, names))  # `sciagent verifiers` reports load errors
+    seen: set[str] = set()  # names of models shown, since several verifiers may share a model
+    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
+    for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
+        parts += _verifier(verifier, seen)
+    parts += ["## Properties\n", _properties(distribution)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _verifier(verifier: type[BaseVerifier[Any]], seen: set[str]) -> Iterator[str]:
+    yield f"### `{verifier.name}`\n"
+    yield f"{_first_paragraph(verifier.__doc__)}\n"
+    yield f"Tier `{verifier.tier}`, version {verifier.version}. {_measured(verifier)}\n"
+    schema = verifier.Settings.model_json_schema()
+    yield from _models(schema, schema, verifier.name, seen)
+
+
+def _measured(verifier: type[BaseVerifier[Any]]) -> str:
+    try:
+        names = sorted({measure.property.name for measure in verifier().measures})
+    except ValidationError:  # some setting has no default
+        return "What it measures depends on its settings."
+    return f"With its default settings it measures {_codes(names)}."
+
+
+def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
+    """Yields a table for `top`, then one for each model below it that is not in `seen`, in order of first use."""
+    queue = [(name, top)]
+    while queue:
+        title, model = queue.pop(0)
+        if model is not top:
+            yield f"#### {title}\n"
+            if text := model.get("description"):
+                yield f"{_first_paragraph(text)}\n"
+        yield _table(model) if model.get("properties") else "No settings.\n"
+        for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', json.dumps(model.get("properties", {}))):
+            if key not in seen:
+                seen.add(key)
+                queue.append((key, root["$defs"][key]))
+
+
+def _table(model: Schema) -> str:
+    required = set(model.get("required", ()))
+    lines = ["| key | takes | default | meaning |", "|---|---|---|---|"]
+    for key, field in model["properties"].items():
+        shown = f"**`{key}`**" if key in required else f"`{key}`"
+        default = f"`{_plain(field['default'])}`" if "default" in field else ""
+        lines.append(f"| {shown} | {_takes(field)} | {default} | {_cell(field.get('description', ''))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _takes(field: Schema) -> str:
+    """Returns a field's type and bounds in a few words."""
+    if "$ref" in field:
+        name = field["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in field:
+            return " or ".join(dict.fromkeys(_takes(option) for option in field[several]))
+    if "enum" in field:
+        return ", ".join(f"`{_plain(value)}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{_plain(field['const'])}`"
+    kind = str(field.get("type", "anything"))
+    if kind == "array":
+        inside = field.get("items") or (field.get("prefixItems") or [{}])[0]
+        return f"list of {_takes(inside)}"
+    if kind == "object":
+        inside = field.get("additionalProperties")
+        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) else "mapping"
+    names = {"string": "text", "null": "nothing", "boolean": "true or false"}
+    return " ".join([names.get(kind, kind), *(f"{sign} {field[key]:g}" for key, sign in SIGNS.items() if key in field)])
+
+
+def _properties(distribution: str | None) -> str:
+    lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
+    registry = properties()
+    for name in sorted(name for name in registry if distribution in (None, registry.provider(name).split()[0])):
+        prop = registry[name]
+        lines.append(f"| `{prop.name}` | {_codes(list(prop.units))} | {_cell(prop.description)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+def _plain(value: Any) -> str:
+    """Returns a default in YAML, in one line; names and numbers in lists stand without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False).replace('"', "")
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

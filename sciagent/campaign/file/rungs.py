@@ -1,0 +1,389 @@
+"""The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from sciagent.campaign.file.goals import (
+    NAME,
+    CalibrateSpec,
+    GateSpec,
+    Part,
+    canonical_window,
+    check_unit,
+    fault_of,
+    window_fault,
+)
+from sciagent.campaign.file.lab import AHEAD, LabSpec
+from sciagent.domain.derived import DerivedProperty, is_derived
+from sciagent.domain.evidence import canonical_json
+from sciagent.domain.jobs import resource_requests
+from sciagent.domain.objectives import Window
+from sciagent.domain.properties import PropertyAtLevel, properties
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.validation import Faults, fault
+from sciagent.scheduling.in_flight import WEEKS
+from sciagent.verification.contract import BaseVerifier
+from sciagent.verification.registry import check_measures, provider, verifier_class
+
+# default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
+TIER_LIMITS: dict[Tier, tuple[float, float]] = {
+    Tier.FAST: (10.0, 2000.0),
+    Tier.SIMULATION: (600.0, 4000.0),
+    Tier.HIGH_FIDELITY: (7200.0, 8000.0),
+    Tier.WORLD: (7200.0, 2000.0),
+}
+
+
+INLINE_SECONDS = 60.0  # default limit of wall time if a rung answers inside the turn, whatever its tier
+
+
+def default_label(verifier: str) -> str:
+    return verifier.replace(".", "_").lower()
+
+
+def find_verifier(name: object) -> type[BaseVerifier[Any]] | None:
+    """Returns the verifier class; None if it does not exist or does not load."""
+    try:
+        return verifier_class(name) if isinstance(name, str) else None
+    except UsageError:
+        return None
+
+
+def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
+    """Returns the charges that the last `molecule.checks` of a ladder allows; neutral molecules without such a rung."""
+    checks: list[Any] = [rung.configured.settings for rung in ladder if rung.verifier == "molecule.checks"]
+    return tuple(checks[-1].charges) if checks else (0,)
+
+
+class LimitsSpec(Part):
+    """The most that one verification may use; the defaults depend on the tier."""
+
+    wall_seconds: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1e9)] = Field(
+        default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][0],
+        description="Elapsed seconds; default: fast 10 (per candidate), simulation 600, high_fidelity 7200; 60 if the "
+        "rung is inline.",
+    )
+    memory_mb: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=1e9)] = Field(
+        default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
+        description="Memory in MB; default: fast 2000, simulation 4000, high_fidelity 8000.",
+    )
+
+
+Amount = Annotated[int, Field(strict=True, ge=1, le=resource_requests.MOST_OTHERS)]
+
+
+class _SettingsWithVerifier(dict[str, Any]):
+    """Settings as in the file, with the verifier built from them, so that each rung builds its verifier only once."""
+
+    verifier: BaseVerifier[Any] | None = None
+
+
+class RungSpec(Part):
+    """One step of the ladder."""
+
+    rung: str = Field(
+        default_factory=str,
+        pattern=NAME,
+        description="Label, unique in the ladder; default: the verifier's name with dots as underscores.",
+    )
+    verifier: str = Field(description="A registered verifier, such as xtb.singlepoint.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, validate_default=True, description="Settings of the verifier."
+    )
+    gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits on the measured properties.")
+    limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
+    resources: dict[str, Amount] = Field(
+        default_factory=dict,
+        description="Resources that one verification holds: cores, gpu, and others by name; default: one core.",
+    )
+    calibrate: CalibrateSpec | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Calibrates the rung's values of all properties that its gate or an objective names.",
+    )
+    inline: bool = Field(
+        False,
+        exclude_if=lambda value: not value,
+        description="Whether the rung answers every candidate inside the turn that proposes it, as fast rungs do, "
+        "instead of being bought later. For rungs of seconds, below which all rungs answer inside the turn as well.",
+    )
+    control: bool = Field(
+        False,
+        strict=True,
+        exclude_if=lambda value: not value,
+        description="Whether the rung is a control: it decides nothing, teaches no law and is never rewarded. It runs "
+        "by lot on candidates that the terminal rung has answered, to show whether a policy exploits its rewards.",
+    )
+    share: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1)] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="control: the chance with which it runs on a candidate; default 0.2.",
+    )
+    accept: dict[str, GateSpec] = Field(
+        default_factory=dict,
+        exclude_if=lambda value: not value,
+        description="control: limits within which it confirms a candidate, in its own scale; default: those of the "
+        "objectives that it measures.",
+    )
+    lab: LabSpec | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Of a rung that people do: cost, deadline and approval of its tasks.",
+    )
+    on_refusal: Literal["drop", "skip"] = Field(
+        default_factory=lambda: "skip",
+        description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
+    )
+
+    _base: Path | None = PrivateAttr(None)
+    _campaign: str = PrivateAttr("")
+    _verifier: BaseVerifier[Any] | None = PrivateAttr(None)
+    _defaults: Mapping[str, Any] = PrivateAttr({})
+    _derived: tuple[DerivedProperty, ...] = PrivateAttr(())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_by_tier(cls, data: Any) -> Any:
+        verifier = find_verifier(data.get("verifier")) if isinstance(data, dict) else None
+        if verifier is None:
+            return data
+        wall, memory = TIER_LIMITS[verifier.tier]
+        wall = min(wall, INLINE_SECONDS) if data.get("inline") is True else wall
+        given = data.get("limits", {})
+        limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
+        on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
+        usual: dict[str, Any] = {"rung": default_label(verifier.name), "on_refusal": on_refusal}
+        usual |= {"lab": {}} if verifier.tier is Tier.WORLD else {}
+        return {**usual, **data, "limits": limits}
+
+    @field_validator("verifier")
+    @classmethod
+    def _registered(cls, value: str) -> str:
+        try:
+            verifier_class(value)
+        except UsageError as error:
+            raise fault_of(error) from None
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _taken_by_the_verifier(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        if (verifier := find_verifier(info.data.get("verifier"))) is None:
+            return value
+        configured = _SettingsWithVerifier(value)
+        try:
+            configured.verifier = verifier(value, (info.context or {}).get("base"))
+            canonical_json(configured.verifier.settings.model_dump(mode="json"))
+            _ = configured.verifier.measures
+        except ValidationError:
+            raise  # pydantic adds the rung's path to the verifier's
+        except (UsageError, ValueError, TypeError, LookupError) as error:
+            raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
+        except Exception as error:  # noqa: BLE001  a plug-in may raise anything
+            what = f"{type(error).__name__}: {error}"
+            raise fault(f'verifier "{verifier.name}" fails with these settings: {what}') from None
+        return configured
+
+    @field_validator("resources")
+    @classmethod
+    def _can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        try:
+            resource_requests.check(value)
+        except ValueError as error:
+            raise fault(str(error)) from None
+        verifier = find_verifier(info.data.get("verifier"))
+        if verifier is not None and verifier.tier is Tier.FAST and resource_requests.text_of(value) is not None:
+            raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
+        return value
+
+    @field_validator("inline")
+    @classmethod
+    def _can_answer_at_once(cls, value: bool, info: ValidationInfo) -> bool:
+        verifier = find_verifier(info.data.get("verifier"))
+        if not value or verifier is None:
+            return value
+        if verifier.tier is Tier.WORLD:
+            raise fault(
+                f'verifier "{verifier.name}" is of the world tier, whose answers take days; no turn waits so long'
+            )
+        if others := set(info.data.get("resources") or {}) - {resource_requests.CORES}:
+            raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
+        return value
+
+    @field_validator("lab")
+    @classmethod
+    def _of_people(cls, value: LabSpec | None, info: ValidationInfo) -> LabSpec | None:
+        verifier = find_verifier(info.data.get("verifier"))
+        if value is not None and verifier is not None and verifier.tier is not Tier.WORLD:
+            raise fault(f'verifier "{verifier.name}" is run by computers; leave this out')
+        return value
+
+    @field_validator("gate", "accept")
+    @classmethod
+    def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
+        verifier = getattr(info.data.get("settings"), "verifier", None)
+        if verifier is None:
+            return value
+        measured = {measure.property.name: measure.property for measure in verifier.measures}
+        if info.field_name == "gate":
+            measured |= {name: properties()[name] for name in value if is_derived(name)}  # `checks` looks at the rung
+        with Faults() as faults:
+            for name, gate in value.items():
+                if name not in measured:
+                    message = f'verifier "{verifier.name}" does not measure "{name}"{did_you_mean(name, measured)}'
+                    faults.add((name,), message, f"it measures: {', '.join(sorted(measured))}", on_key=True)
+                    continue
+                try:
+                    check_unit(gate.unit, measured[name])
+                except PydanticCustomError as error:
+                    faults.take((name,) if gate.unit is None else (name, "unit"), error)
+                    continue
+                if problem := window_fault(gate.min, gate.max, gate.unit, measured[name]):
+                    faults.add((name, "min" if gate.min is not None else "max"), problem)
+        return value
+
+    @model_validator(mode="after")
+    def _control_only(self) -> RungSpec:
+        """Refuses keys of a control at other rungs, and keys with which a control would decide."""
+        with Faults() as faults:
+            for key in ("gate", "calibrate") if self.control else ():
+                if getattr(self, key):
+                    message = "a control decides nothing, so that it cannot be exploited; leave this out"
+                    hint = "limits that only score it stand under accept" if key == "gate" else ""
+                    faults.add((key,), message, hint, on_key=True)
+            if self.control and self.inline:
+                faults.add(
+                    ("inline",),
+                    "a control runs after the terminal rung, not inside a turn; leave this out",
+                    on_key=True,
+                )
+            for key in () if self.control else ("share", "accept"):
+                if getattr(self, key):
+                    faults.add((key,), "is for a control", "add control: true, or leave this out", on_key=True)
+        return self
+
+    @model_validator(mode="after")
+    def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
+        self._base = (info.context or {}).get("base")
+        if isinstance(self.settings, _SettingsWithVerifier) and self.settings.verifier is not None:
+            self._verifier = self.settings.verifier
+            self.__dict__["settings"] = dict(self.settings)
+            with Faults() as faults:
+                try:
+                    check_measures(self._verifier, provider(self.verifier))
+                except UsageError as error:
+                    faults.add(("verifier",), str(error))
+        return self
+
+    @property
+    def tier(self) -> Tier:
+        return verifier_class(self.verifier).tier
+
+    @property
+    def is_world(self) -> bool:
+        """Whether people do the rung."""
+        return self.tier is Tier.WORLD
+
+    def list_length(self, weekly: float | None) -> int:
+        """Returns the largest number of tasks of the rung that nobody has claimed. weekly: limit of lab_slots."""
+        if self.lab is not None and self.lab.ahead is not None:
+            return self.lab.ahead
+        return AHEAD if weekly is None else max(1, round(WEEKS * weekly))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the rung may answer inside the turn that proposes a candidate: it is fast, or marked inline."""
+        return self.inline or self.tier is Tier.FAST
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """Resources that one verification holds, including its cores."""
+        return {resource_requests.CORES: 1} | self.resources
+
+    def owned_by(self, campaign: str) -> RungSpec:
+        """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""
+        owned = self
+        if self._campaign not in ("", campaign):
+            owned = self.model_copy()
+            owned._verifier = None
+        owned._campaign = owned.configured.scope = campaign
+        return owned
+
+    def for_charges(self, charges: Collection[int]) -> RungSpec:
+        """Returns the rung with the verifier's defaults for candidates of these charges; stated settings stay."""
+        return self._with_defaults(self.configured.defaults_for(charges))
+
+    def with_defaults_of(self, settings: Mapping[str, Any], stated: Collection[str]) -> RungSpec:
+        """Returns the rung with the defaults that stored settings have, so that a changed default changes nothing.
+
+        settings: all of them, as JSON. stated: names of those that are no defaults. The rung is returned as it is if
+        the verifier no longer takes them.
+        """
+        if self.configured.settings.model_dump(mode="json") == settings:
+            return self
+        changed = self._with_defaults({name: value for name, value in settings.items() if name not in stated})
+        try:
+            _ = changed.configured
+        except ValidationError:
+            return self
+        return changed
+
+    def _with_defaults(self, settings: Mapping[str, Any]) -> RungSpec:
+        defaults = {name: value for name, value in settings.items() if name not in self.settings}
+        if not defaults:
+            return self
+        changed = self.model_copy()
+        changed._defaults, changed._verifier = defaults, None
+        return changed
+
+    @property
+    def configured(self) -> BaseVerifier[Any]:
+        """The verifier with these settings, built once."""
+        if self._verifier is None:
+            self._verifier = verifier_class(self.verifier)({**self._defaults, **self.settings}, self._base)
+            self._verifier.scope = self._campaign
+        return self._verifier
+
+    def window_gates(self) -> Mapping[str, Window]:
+        """Returns gates by property, in canonical units: those of the spec and those of the verifier's settings."""
+        brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
+        return brought | {
+            name: canonical_window(gate.min, gate.max, gate.unit, properties()[name])
+            for name, gate in self.gate.items()
+        }
+
+    def accepted(self) -> Mapping[str, Window]:
+        """Returns the limits of a control by property, in canonical units."""
+        return {
+            name: canonical_window(limits.min, limits.max, limits.unit, properties()[name])
+            for name, limits in self.accept.items()
+        }
+
+    def measured(self) -> tuple[str, ...]:
+        """Returns the names of properties that the verifier can report."""
+        return tuple(sorted({measure.property.name for measure in self.measures}))
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        """The properties that are known after the rung: those of its verifier, and those derived then."""
+        return (*self.configured.measures, *(PropertyAtLevel(prop.definition, prop.level) for prop in self.derived))
+
+    @property
+    def derived(self) -> tuple[DerivedProperty, ...]:
+        """The campaign's derived properties that are known after this rung."""
+        return self._derived
+
+    def deriving(self, derived: tuple[DerivedProperty, ...]) -> RungSpec:
+        """Returns the rung as the last one that these derived properties need."""
+        if not derived and not self._derived:
+            return self
+        completed = self.model_copy()
+        completed._derived = derived
+        return completed

@@ -1,0 +1,122 @@
+"""The places of a crystal that edits name: its elements, orbits, cell and voids, numbered from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from sciagent.chemistry.crystal import SYMPREC, Crystal
+from sciagent.chemistry.crystals.cells import symmetry_of
+
+PlaceKind = Literal["element", "orbit", "cell", "void"]
+GRID = 12
+"""Points along each lattice vector among which voids are looked for."""
+MAX_VOIDS = 4
+"""Largest number of voids that are named, the roomiest first."""
+MAX_VOID_SITES = 4
+"""Largest number of symmetric copies of a void in the primitive cell."""
+
+
+@dataclass(frozen=True)
+class CrystalPlace:
+    """One place of a crystal, or several that symmetry makes alike."""
+
+    number: int
+    """From 1: the elements, then the orbits, the cell and the voids."""
+    kind: PlaceKind
+    name: str
+    """Name for people: `all I`, `Sn 1a`, `cell`, `void 3d`."""
+    element: str = ""
+    """Symbol of the element; empty for the cell and for voids."""
+    wyckoff: str = ""
+    """Wyckoff letter of an orbit; empty otherwise."""
+    multiplicity: int = 0
+    """Number of sites of an orbit or void in the conventional cell, of an element in the primitive one."""
+    sites: tuple[int, ...] = ()
+    """Indexes of the sites in the primitive cell."""
+    positions: tuple[tuple[float, float, float], ...] = ()
+    """Fractional coordinates of a void and its symmetric copies in the primitive cell."""
+
+
+@lru_cache(maxsize=1024)
+def sites(crystal: Crystal) -> tuple[CrystalPlace, ...]:
+    """Returns the places of a crystal, by number."""
+    known = places(crystal)
+    return known + _numbered(_voids(crystal), len(known) + 1)
+
+
+@lru_cache(maxsize=1024)
+def places(crystal: Crystal) -> tuple[CrystalPlace, ...]:
+    """Returns the places of a crystal without its voids, which take longer to find."""
+    return _numbered([*_elements(crystal), *_orbits(crystal), CrystalPlace(0, "cell", "cell")], 1)
+
+
+def _numbered(found: Iterable[CrystalPlace], start: int) -> tuple[CrystalPlace, ...]:
+    return tuple(replace(place, number=number) for number, place in enumerate(found, start=start))
+
+
+def _elements(crystal: Crystal) -> Iterator[CrystalPlace]:
+    for symbol in sorted(set(crystal.species)):
+        places = tuple(i for i, one in enumerate(crystal.species) if one == symbol)
+        yield CrystalPlace(0, "element", f"all {symbol}", symbol, multiplicity=len(places), sites=places)
+
+
+def _orbits(crystal: Crystal) -> Iterator[CrystalPlace]:
+    symmetry = symmetry_of(crystal.structure, SYMPREC)
+    for orbit in symmetry.orbits if symmetry else ():
+        name = f"{orbit.element} {orbit.multiplicity}{orbit.letter}"
+        yield CrystalPlace(0, "orbit", name, orbit.element, orbit.letter, orbit.multiplicity, orbit.sites)
+
+
+def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
+    """Yields the roomiest points of a grid with their symmetric copies; points of low symmetry are left out."""
+    import numpy as np
+    import spglib
+    from pymatgen.util.coord import pbc_shortest_vectors
+
+    structure = crystal.structure
+    axis = np.arange(GRID) / GRID
+    points = np.array(np.meshgrid(axis, axis, axis, indexing="ij")).reshape(3, -1).T
+    vectors, squares = pbc_shortest_vectors(structure.lattice, points, structure.frac_coords, return_d2=True)
+    del vectors
+    room = np.sqrt(squares.min(axis=1))
+    cell = (structure.lattice.matrix, structure.frac_coords, [site.specie.Z for site in structure])
+    operations: Any = spglib.get_symmetry(cell, symprec=SYMPREC)
+    free = np.ones(len(points), dtype=bool)
+    n_found = 0
+    for index in np.lexsort((np.arange(len(room)), -np.round(room, 4))):
+        if n_found == MAX_VOIDS or room[index] < 0.6 * room.max():
+            return
+        if not free[index]:
+            continue
+        images = _images(operations, points[index])
+        for image in images:
+            free &= ~_near(points, image)
+        if len(images) <= MAX_VOID_SITES:
+            n_found += 1
+            positions = tuple((float(x), float(y), float(z)) for x, y, z in images)
+            yield CrystalPlace(
+                0, "void", f"void x{len(images)}, {room[index]:.1f} Å", multiplicity=len(images), positions=positions
+            )
+
+
+def _images(operations: Any, point: Any) -> list[Any]:
+    """Returns the distinct images of a point under the space group, in the primitive cell."""
+    import numpy as np
+
+    pairs = zip(operations["rotations"], operations["translations"], strict=True)
+    left = np.array([(rotation @ point + translation) % 1.0 for rotation, translation in pairs])
+    kept: list[Any] = []
+    while len(left):
+        kept.append(left[0])
+        left = left[~_near(left, kept[-1])]
+    return kept
+
+
+def _near(points: Any, other: Any) -> Any:
+    """Returns which of the points lie at another one or at its periodic copies. points: (n, 3), fractional."""
+    import numpy as np
+
+    return np.abs((points - other + 0.5) % 1.0 - 0.5).max(axis=1) < 1e-3

@@ -1,0 +1,229 @@
+"""`sciagent status | best | explain | trace | verify | report`: the answers of a campaign or its ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
+from sciagent.cli.shared.structures import candidate_text, structure
+
+if TYPE_CHECKING:
+    from sciagent.chemistry.subjects.base import Words
+    from sciagent.domain.answers.status import CampaignCounts, Status
+
+MAX_SHOWN = 1500  # characters of a text; --json prints all
+
+
+def status(
+    name: options.CampaignName = None,
+    verbose: bool = typer.Option(False, "--verbose", help="Show the state of the scheduler's model, too."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.chemistry.subjects.registry import subject_of
+    from sciagent.report.answers import status as status_of
+
+    with open_ledger(ledger).read() as connection:
+        row = pick_campaign(connection, name)
+        answer = status_of(connection, row)
+    put_answer(answer, json, _parts(answer, subject_of(row.spec["subject"]).words, verbose))
+
+
+def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
+    from sciagent.api.answers import budget_line, rung_table
+
+    yield rung_table(status)
+    yield budget_line(status)
+    if verbose and status.audit:
+        yield f"audit: {status.audit.words}"
+        yield f"conformal guard {status.audit.guard.words}"
+    if verbose and status.value:
+        yield f"law, as of its last fit: {status.value.words}"
+    yield from (judge.words for judge in status.opinions)
+    yield from status.notes
+    if status.trouble:
+        yield Line(status.trouble, "bold red")
+    if status.stop_reason:
+        yield status.stop_reason
+    yield Line(_driver(status, words))
+
+
+def _driver(status: CampaignCounts, words: Words) -> str:
+    """Returns a line on the driver of the campaign, with the command that continues the campaign if it has none."""
+    name, driver, state = status.campaign, status.driver, status.state
+    if driver and driver.alive:
+        where = f"driven by process {driver.pid} on {driver.host}"
+        return f"{where}; go on with: sciagent resume {name}" if state == "paused" else where
+    if state in ("running", "paused"):
+        host = f" on {driver.host} (process {driver.pid})" if driver else ""
+        return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
+    if state in ("created", "interrupted", "failed"):
+        return f"go on with: sciagent resume {name}"
+    if state == "waiting":
+        return f"what is to be measured: sciagent lab list --campaign {name}; after an answer: sciagent resume {name}"
+    return f"{_way_on(status, words)}sciagent resume {name}"
+
+
+def _way_on(status: CampaignCounts, words: Words) -> str:
+    """Returns what comes before `sciagent resume` for a campaign that has ended."""
+    from sciagent.domain.states import NOTHING_LEFT, CampaignState
+
+    name = status.campaign
+    if status.amended:
+        return "it was amended since it ended; go on with: "
+    if (status.stop_reason or "").startswith(NOTHING_LEFT):
+        notation = words.notation.upper()
+        return f"to go on, add {words.many} (sciagent add {notation} --campaign {name} --reason WHY), then: "
+    key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
+    return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
+
+
+def best(
+    name: options.CampaignName = None,
+    n: int = typer.Option(10, "-n", min=1, max=10_000, help="How many."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """The best candidates: hits first, by utility, then by the highest rung reached and the score there."""
+    from sciagent.api.best_table import best_of
+    from sciagent.api.ledger import pick_campaign
+
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        candidates = best_of(opened, connection, pick_campaign(connection, name), n)
+    shown = candidates.table() if on_terminal() else candidates.plain_table()
+    put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
+
+
+def explain(
+    candidate: options.Candidate,
+    campaign: options.Campaign = None,
+    full: bool = typer.Option(
+        False, "--full", help="Show settings, engine versions, keys, files and the scheduler's numbers, too."
+    ),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Show a candidate: who proposed it, what each rung answered, the reason for its verdict, and its cost.
+
+    If it waits in a priced campaign: its chance of a hit, whether it is worth its cost, and what would be run next. A
+    text that was proposed and refused is explained, too.
+    """
+    from sciagent.report.explaining import explain_named
+    from sciagent.report.explanation_text import paragraphs
+
+    answer = explain_named(open_ledger(ledger), candidate_text(candidate), campaign)
+    put_answer(answer, json, paragraphs(answer, full))
+
+
+def trace(
+    campaign: str = typer.Argument(help="Name of a campaign of the ledger."),
+    episode: int | None = typer.Argument(None, help="Its number; without, all episodes are listed."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
+    from sciagent.report import answers
+    from sciagent.store.campaign_state import campaigns
+
+    with open_ledger(ledger).read() as connection:
+        row = campaigns.get(connection, campaign)
+        listed = answers.listed_episodes(connection, row) if episode is None else ()
+        story = answers.episode(connection, row, episode) if episode is not None else {}
+    if episode is None:
+        names = ("proposer", "state", "turns", "new")
+        rows = [{"episode": each["number"], **{n: each[n] for n in names}, "ended": each["why"]} for each in listed]
+        put_answer(listed, json, [records_table(rows, "")])
+    else:
+        put_answer(story, json, map(_cut, _episode(story)))
+
+
+def _cut(paragraph: Paragraph) -> Paragraph:
+    text = paragraph.text
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
+    return paragraph._replace(text=text)
+
+
+def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
+    ended = f", {episode['why']}" if episode["why"] else ""
+    title = f"{episode['campaign']}, episode {episode['number']} by {episode['proposer']}"
+    yield Paragraph(f"{title}: {episode['state']}{ended}", 0)
+    for message in episode["opening"]:
+        yield Paragraph(message["role"], 0, "dim")
+        yield Paragraph(message["content"])
+    for turn in episode["turns"]:
+        message, used = turn["message"] or {}, turn["sampling"] or {}
+        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+        yield Paragraph("", 0)
+        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
+        for name, style in (("thinking", "italic dim"), ("content", "")):
+            if message.get(name):
+                yield Paragraph(message[name], 1, style)
+        for call in message.get("calls", ()):
+            yield Paragraph(f"{call['name']} {call['arguments']}")
+        for answer in turn["observations"]:
+            yield Paragraph(str(answer.get("content") or answer.get("status") or ""), 1, "cyan")
+        for proposal in turn["proposals"]:
+            yield Paragraph(_proposal(proposal), 1, "green" if proposal["hit"] else "dim")
+
+
+def _proposal(proposal: Mapping[str, Any]) -> str:
+    score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
+    became = "a hit" if proposal["hit"] else proposal["standing"] or proposal["reason"] or ""
+    return f"{proposal['text']}: {proposal['status']}, {became}{score}"
+
+
+def verify(
+    candidate: str = typer.Argument(help="The molecule as SMILES; a crystal as a file or prototype."),
+    campaign: Path = typer.Option(..., "--campaign", "-c", help="The campaign whose ladder and limits count."),
+    ledger: options.Ledger = None,
+    no_safety: str | None = typer.Option(None, metavar="REASON", help="Leave the safety screen out, and say why."),
+    json: options.Json = False,
+) -> None:
+    """Run a candidate up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
+
+    What the safety screen refuses goes no further. Both that and --no-safety are logged in the ledger.
+
+    Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
+    """
+    from sciagent.api.campaign import Campaign
+
+    ladder = Campaign.from_yaml(campaign, ledger, enter=False)
+    say_upgraded(ladder.ledger.store)
+    if unusual := ladder.screened_spec(no_safety).safety_note:
+        say(unusual)
+    answer = ladder.verify(structure(candidate), no_safety=no_safety)
+    put_json(answer) if json else put(str(answer))
+    raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
+
+
+def report(
+    name: options.CampaignName = None,
+    output: Path | None = typer.Option(None, "--output", "-o", help="An HTML file; default: NAME.report.html."),
+    top: int = typer.Option(12, min=1, max=60, help="How many of the best get a card."),
+    episodes: Path | None = typer.Option(None, help="A folder for a page of every episode; its index.html lists them."),
+    open_it: bool = typer.Option(False, "--open", help="Show it in the browser."),
+    ledger: options.Ledger = None,
+) -> None:
+    """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
+    from sciagent.api.campaign import Campaign
+    from sciagent.report.page.writer import checked_folder, write_episodes
+
+    campaign = Campaign.open(name, open_ledger(ledger))
+    folder = None if episodes is None else checked_folder(episodes)
+    target = campaign.report(output, top).path
+    put(str(target))
+    if folder is not None:
+        write_episodes(campaign.ledger.store, campaign.name, folder)
+        put(str(folder / "index.html"))
+    if open_it:
+        typer.launch(target.resolve().as_uri())

@@ -1,0 +1,153 @@
+"""`sciagent dataset`: data sets for training from the episodes of campaigns, and exports for other packages."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.datasets import BuiltDataset, ExportedDataset
+
+app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
+
+
+class DatasetKind(StrEnum):
+    ROWS = "rows"
+    SFT = "sft"
+    HINDSIGHT = "hindsight"
+    PREFERENCE = "preference"
+    UNPAIRED = "unpaired"
+    SKILL = "skill"
+
+
+class ExportTo(StrEnum):
+    TRL_SFT = "trl-sft"
+    TRL_DPO = "trl-dpo"
+    TRL_KTO = "trl-kto"
+    TRL_GRPO = "trl-grpo"
+    VERL = "verl"
+    SKYRL = "skyrl"
+    HUGGINGFACE = "huggingface"
+
+
+@app.callback()
+def _group() -> None:
+    """Data sets for training from the episodes of campaigns."""
+
+
+@app.command(epilog="Example: sciagent dataset build sft --campaign quickstart_llm --out sft")
+def build(
+    kind: DatasetKind = typer.Argument(
+        help="rows: token ids with advantages; sft: verified turns; hindsight: failures under the goal that they "
+        "achieved, and hints; preference: pairs of answers to one prompt; unpaired: answers with a label, good or not; "
+        "skill: answers without the proposer's skills, and their texts for a teacher."
+    ),
+    campaigns: list[str] = typer.Option(..., "--campaign", "-c", metavar="NAME", help="A campaign; once for each."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),
+    as_of: int | None = typer.Option(None, "--as-of", min=0, metavar="WATERMARK", help="Default: all that there is."),
+    rewards: list[int] | None = typer.Option(
+        None, "--rewards", metavar="VERSION", help="rows: of `rewards publish`; default: the last of each campaign."
+    ),
+    at_least: float = typer.Option(
+        0.5, "--at-least", help="Payoff of a verified turn, in hits or utility; below it, a turn has failed."
+    ),
+    p_better: float = typer.Option(
+        0.9, "--p-better", min=0.5, max=1, help="preference: a pair needs a higher probability than this."
+    ),
+    per_scaffold: int = typer.Option(
+        4, "--per-scaffold", min=1, help="Most rows of one scaffold and goal; not of rows."
+    ),
+    test_share: float = typer.Option(0.1, "--test-share", min=0, max=0.9, help="Share of the goals in the test split."),
+    test_campaigns: list[str] | None = typer.Option(
+        None, "--test-campaign", metavar="NAME", help="A campaign whose goals are in the test split."
+    ),
+    license: str | None = typer.Option(None, metavar="LICENCE", help="SPDX identifier or URL, for the card."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Write a folder with train.parquet, test.parquet and a card, README.md.
+
+    All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
+    """
+    from sciagent.report.export.crate import licence
+    from sciagent.training.answers import Selection
+    from sciagent.training.building import build as built
+    from sciagent.training.datasets import DatasetWish
+
+    if license is not None:
+        licence(license)  # raises UsageError
+    wish = DatasetWish(
+        kind.value,
+        campaigns,
+        Selection(at_least, p_better, per_scaffold),
+        as_of=as_of,
+        test_share=test_share,
+        test_campaigns=test_campaigns or (),
+        rewards=rewards or (),
+        licence=license,
+        command=shlex.join(["sciagent", *sys.argv[1:]]),
+    )
+    answer = built(open_ledger(ledger), wish, out, _show if sys.stderr.isatty() else None)
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    put_answer(answer, json, _parts(answer))
+
+
+@app.command(epilog="Example: sciagent dataset export sft --to trl-sft --out sft-trl")
+def export(
+    folder: Path = typer.Argument(help="A folder that `dataset build` wrote."),
+    to: ExportTo = typer.Option(..., help="What is to read it."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),
+    json: options.Json = False,
+) -> None:
+    """Write a data set in the form that a package for training reads.
+
+    From sft and hindsight: trl-sft, verl, skyrl. From rows: trl-grpo, verl, skyrl. From preference: trl-dpo. From
+    unpaired: trl-kto. From all: huggingface.
+    """
+    from sciagent.training.exports.exporting import export as exported
+
+    answer = exported(folder, to.value, out, shlex.join(["sciagent", *sys.argv[1:]]))
+    put_answer(answer, json, _exported(answer))
+
+
+def _exported(answer: ExportedDataset) -> Iterator[Part]:
+    yield Paragraph(f"{answer.folder}: {answer.source}, as {answer.format}")
+    yield _numbers("file", "rows", answer.files)
+    if answer.left_out:
+        yield _numbers("left out", "number", answer.left_out)
+    yield Paragraph(f"{answer.folder}/README.md says how to read it, and where it comes from")
+
+
+def _show(campaign: str, n: int, of: int) -> None:
+    """Shows the progress on a terminal, in one line."""
+    sys.stderr.write(f"\r\x1b[K{campaign}: {n} of {plural(of, 'episode')}")
+    sys.stderr.flush()
+
+
+def _parts(answer: BuiltDataset) -> Iterator[Part]:
+    rows = ", ".join(f"{n} {split}" for split, n in answer.rows.items())
+    yield Paragraph(
+        f"{answer.folder}: {rows}, from {plural(answer.episodes, 'episode')} up to watermark {answer.watermark}"
+    )
+    if answer.left_out:
+        yield _numbers("left out", "number", answer.left_out)
+    yield Paragraph(f"{answer.folder}/README.md says what is in it and what is missing")
+
+
+def _numbers(what: str, title: str, numbers: Mapping[str, int]) -> Part:
+    """Returns a table of numbers by name."""
+    table = plain_table("", what, title)
+    for name, n in numbers.items():
+        table.add_row(name, str(n))
+    return table

@@ -1,0 +1,91 @@
+"""`sciagent gc`: shows files that are no longer needed, and removes them with --delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.filesize import decimal
+
+from sciagent.api.terminal import Line
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.housekeeping import Waste
+
+KINDS = {
+    "unnamed": "artifact files that no evidence names",
+    "partial": "writes that were killed half way",
+    "old": "artifact files of old evidence (hits keep theirs)",
+    "worker": "scratch folders of dead workers",
+    "foreign": "scratch folders that another host has left for a week",
+    "checkpoint": "checkpoints of jobs that are over",
+}
+MAX_SHOWN = 1000
+
+
+def gc(
+    keep_days: float | None = typer.Option(None, min=0, help="Remove artifact files of older evidence, too."),
+    delete: bool = typer.Option(False, "--delete", help="Remove it; default: only show what would go."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with each file of evidence."),
+    mine: bool = typer.Option(
+        False, "--mine", help="The artifact folder is this ledger's alone, though most is unnamed."
+    ),
+    show: bool = typer.Option(False, "--list", help="Show each file and folder."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Clear up: artifact files that no evidence names, scratch folders of dead workers, checkpoints of finished jobs.
+
+    Evidence is never removed. A file that goes for its age is noted with who, when and why, and explain says so.
+    Nothing younger than an hour is touched, so a campaign may run meanwhile.
+    """
+    from sciagent.campaign.people import housekeeping
+    from sciagent.store.campaign_state import directives
+
+    opened = open_ledger(ledger)
+    waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
+    sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
+    total, unnamed = sum(map(sum, sizes.values())), len(sizes["unnamed"])
+    if delete and not mine and unnamed > max(10, n_named):
+        raise UsageError(
+            f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
+            "ledger: another ledger may keep its files there. If none does, say so with --mine"
+        )
+    removed = removed_bytes = 0
+    if delete:
+        why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
+        removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
+        note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
+    else:
+        would_go = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
+        note = would_go if waste_items else "there is nothing to clear up"
+    answer: dict[str, Any] = {"deleted": delete, "removed": removed, "removed_bytes": removed_bytes, "bytes": total}
+    answer |= {"kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()}}
+    answer |= {"artifacts": {"named": n_named, "unnamed": n_unnamed}, "items": _items(waste_items)}
+    lines = [*_totals(sizes), *(_listed(waste_items) if show else ())]
+    put_answer(answer, json, map(Line, lines), note)
+
+
+def _totals(sizes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yields a line for each kind of waste that was found. sizes: in bytes, by kind."""
+    for kind, each in sizes.items():
+        if each:
+            yield f"{len(each):>7}  {decimal(sum(each)):>9}  {KINDS[kind]}"
+
+
+def _items(waste_items: Sequence[Waste]) -> list[Mapping[str, str | int]]:
+    shown = waste_items[:MAX_SHOWN]
+    return [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown]
+
+
+def _listed(waste_items: Sequence[Waste]) -> Iterator[str]:
+    for waste in waste_items[:MAX_SHOWN]:
+        yield f"  {waste.path}  {decimal(waste.size)}  {waste.why}"
+    if len(waste_items) > MAX_SHOWN:
+        yield f"  and {len(waste_items) - MAX_SHOWN} more"

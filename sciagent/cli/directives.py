@@ -1,0 +1,188 @@
+"""`sciagent pause | stop | amend` for a campaign, and `hold | release | veto | promote` for a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from sciagent.api.terminal import Line
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared.structures import candidate_text
+from sciagent.domain.directives import Verb
+from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
+
+DONE = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "promoted"}
+
+
+def pause(
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Start no new jobs. Running jobs may finish, and the driver waits, at no cost, for `sciagent resume` or `stop`.
+
+    Paused time does not count as wall time of the campaign.
+    """
+    _tell("pause", name, reason, ledger, as_who, json)
+
+
+def stop(
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
+    now: bool = typer.Option(False, "--now", help="Kill what runs, also elsewhere; it is run again after a resume."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """End a running campaign: what runs may finish, its driver ends, and `sciagent resume` goes on later."""
+    _tell("stop", name, reason, ledger, as_who, json, now)
+
+
+def _tell(
+    verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
+) -> None:
+    from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import tell
+
+    opened = open_ledger(ledger)
+    campaign = Campaign.open(name, opened).name
+    driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    where = f"{driver.host}:{driver.pid}" if driver else None
+    lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    if verb == Verb.PAUSE:
+        lines = [f"{campaign} is paused: its tasks are off the list; hand it in again with: sciagent submit {campaign}"]
+    if driver:
+        ends = "kills" if now else "finishes"
+        rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"
+        lines = [f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}"]
+        lines.append(f"go on with: sciagent resume {campaign}")
+    put_answer({"campaign": campaign, "told": verb, "driver": where, "running": running}, json, map(Line, lines))
+
+
+def amend(
+    name: options.CampaignName = None,
+    budget: list[str] | None = typer.Option(
+        None, "--budget", "-b", help="KEY=NUMBER, as wall_minutes=90, rungs.dft=20 or money=50/week; none: no limit."
+    ),
+    goal_count: int | None = typer.Option(None, min=1, help="Stop after so many hits."),
+    workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Jobs at a time."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="The edited YAML, in place of these options."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with your name."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would change; write nothing."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Change the budget, the goal's count, the limits or the workers of a campaign. A running driver takes it up.
+
+    What changes is shown and logged. Anything else would be another campaign, and is refused.
+    """
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.people import amending
+    from sciagent.inputs.document import read_text
+    from sciagent.store.campaign_state import directives
+
+    if bool(budget or goal_count or workers) == (file is not None):
+        raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
+    why = directives.reason(reason) if reason else "amended"
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, name)
+    if file is not None:
+        source = read_text(file)
+        spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
+    else:
+        source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
+        spec, changes = amending.differences(row, source, f"{row.name} (amended)", Path(row.base))
+    written = bool(changes) and not dry_run
+    if written:
+        amending.amend(opened, spec, source, as_who or user(), why, changes)
+    unwritten = "nothing was written (--dry-run)" if changes else "nothing changes"
+    note = driver_line(opened, row.name) if written else unwritten
+    put_answer({"campaign": row.name, "changes": changes, "written": written}, json, map(Line, changes), note)
+
+
+def _command(verb: str, help: str) -> Callable[..., None]:
+    """Returns the command for a verb that takes only a candidate. help: docstring of the command."""
+
+    def steer(
+        candidate: options.Candidate,
+        reason: options.Reason,
+        campaign: options.Campaign = None,
+        ledger: options.Ledger = None,
+        as_who: options.Who = None,
+        json: options.Json = False,
+    ) -> None:
+        _steer(verb, candidate, reason, campaign, ledger, as_who, json)
+
+    steer.__doc__ = help
+    return steer
+
+
+hold = _command(
+    "hold", "Start nothing more for a candidate until it is released. What runs may finish; what waits is cancelled."
+)
+release = _command("release", "Take back a hold or a veto: the candidate stands again where its evidence puts it.")
+veto = _command(
+    "veto",
+    """Take a candidate out: nothing more is started for it, and it is no hit and no parent. Its evidence is kept.
+
+    A queued job is cancelled; a running job may finish. `sciagent release` undoes it.
+    """,
+)
+
+
+def promote(
+    candidate: options.Candidate,
+    reason: options.Reason,
+    to: str | None = typer.Option(None, metavar="RUNG", help="The rung; default: the next."),
+    campaign: options.Campaign = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Run a rung on a candidate whatever the gates below have decided, before all that the scheduler would choose.
+
+    The budget still holds, and so does the safety screen. The decision is kept with your name and reason.
+    """
+    _steer("promote", candidate, reason, campaign, ledger, as_who, json, to=to)
+
+
+def _steer(
+    verb: str,
+    text: str,
+    reason: str,
+    campaign: str | None,
+    ledger: str | None,
+    as_who: str | None,
+    json: bool,
+    **more: str | None,
+) -> None:
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.people import steering
+    from sciagent.campaign.people.resolving import resolve
+    from sciagent.store.campaign_state import directives
+
+    why = directives.reason(reason)
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, campaign)
+        named = resolve(connection, row, candidate_text(text))
+    result = getattr(steering, verb)(open_for_people(opened, row.name), named, as_who or user(), why, **more)
+    lines = [f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else "")]
+    if result.cancelled:
+        lines.append(f"  cancelled: its job at {', '.join(result.cancelled)}, which nobody had begun")
+    if result.running:
+        lines.append(f"  it runs at {', '.join(result.running)}: that may finish, and its evidence is kept")
+    if verb == "release":
+        lines.append(f"  it is {result.standing} again, at {result.rung}")
+    put_answer(result, json, map(Line, lines), driver_line(opened, row.name))

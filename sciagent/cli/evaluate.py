@@ -1,0 +1,124 @@
+"""`sciagent policy`: the policies of a ledger, and the roles under which campaigns use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from sciagent.api.terminal import Line, Paragraph, Part, plain_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, put_answer
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.evaluation import ChangedRole, Interval, ShownPolicy
+
+app = typer.Typer(help="Policies, and the roles under which campaigns use them.", no_args_is_help=True)
+
+Reason = typer.Option("", "--reason", help="Why; kept with your name and the time.")
+
+
+@app.command("list")
+def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """List the policies of the ledger: models under the hash of their weights, and scripts."""
+    from sciagent.training.evaluation.policies import listed
+
+    answer = listed(open_ledger(ledger))
+    columns = ("policy", "trained by", "from", "roles", "model here")
+    table = plain_table("", *columns, left=columns)
+    for each in answer:
+        table.add_row(each.policy, each.training or "", each.parent or "", ", ".join(each.roles), each.model or "")
+    put_answer(answer, json, [table], *(() if answer else ("no policies yet; they come from training and rollouts",)))
+
+
+@app.command(epilog="Example: sciagent policy show tiny-grpo")
+def show(
+    name: str = typer.Argument(metavar="NAME", help="A policy, with its hash or without, or a role."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Show where a policy comes from, its evaluations, its rewards by version, and its roles."""
+    from sciagent.training.evaluation.policies import show as shown
+
+    answer = shown(open_ledger(ledger), name)
+    put_answer(answer, json, _policy_parts(answer))
+
+
+@app.command(epilog="Example: sciagent policy promote tiny-grpo --as production --reason 'twice the hits'")
+def promote(
+    name: str = typer.Argument(metavar="NAME", help="A policy of the ledger, or a model of this machine."),
+    role: str = typer.Option(..., "--as", metavar="ROLE", help="The role, such as production."),
+    evaluation: int | None = typer.Option(
+        None, "--evaluation", min=1, help="Number of the evaluation that speaks for it; default: its last one."
+    ),
+    reason: str = Reason,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Let a role point to a policy. Campaigns that start from now on use it; those that have started do not."""
+    from sciagent.inputs.settings import user
+    from sciagent.training.evaluation.policies import promote as promoted
+
+    answer = promoted(open_ledger(ledger), name, role, evaluation=evaluation, who=user(), why=reason)
+    put_answer(answer, json, [Line(_sentence(answer))])
+
+
+@app.command(epilog="Example: sciagent policy rollback production --reason 'it repeats itself'")
+def rollback(
+    role: str = typer.Argument(metavar="ROLE", help="The role."),
+    reason: str = Reason,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Let a role point to the version before its last promotion. A further rollback goes back one more."""
+    from sciagent.inputs.settings import user
+    from sciagent.training.evaluation.policies import rollback as rolled_back
+
+    answer = rolled_back(open_ledger(ledger), role, who=user(), why=reason)
+    put_answer(answer, json, [Line(_sentence(answer))])
+
+
+def _sentence(change: ChangedRole) -> str:
+    return f"{change.role} is {change.policy}" + (f"; before, it was {change.before}" if change.before else "")
+
+
+def _policy_parts(answer: ShownPolicy) -> Iterator[Part]:
+    policy = answer.policy
+    yield Paragraph(
+        f"{policy.policy}  {policy.source}" + (f"  roles: {', '.join(policy.roles)}" if policy.roles else "")
+    )
+    if answer.parents:
+        yield Paragraph(f"trained by {policy.training}, from {', which is from '.join(answer.parents)}")
+    if answer.recipe:
+        table = plain_table("Recipe", "setting", "value", left=["setting", "value"])
+        for key, value in answer.recipe.items():
+            table.add_row(key, str(value))
+        yield table
+    if answer.evaluations:
+        columns = ("evaluation", "arm", "tasks", "hits per verification", "hits per core-second", "scaffolds")
+        table = plain_table("Evaluations", *columns, left=["arm"])
+        for each in answer.evaluations:
+            intervals = (each.hits_per_verification, each.hits_per_core_second, each.scaffolds_per_verification)
+            table.add_row(str(each.evaluation), each.arm, str(len(each.tasks)), *map(interval_text, intervals))
+        yield table
+    if answer.rewards:
+        table = plain_table("Rewards", "version", "campaign", "episodes", "mean", left=["campaign"])
+        for row in answer.rewards:
+            table.add_row(str(row.version), row.campaign, str(row.episodes), f"{row.mean:.4g}")
+        yield table
+    if answer.changes:
+        table = plain_table("Roles", "at", "role", "by", "evaluation", "why", left=["at", "role", "by", "why"])
+        for change in answer.changes:
+            verb = "rollback" if change.is_rollback else "promotion"
+            number = "" if change.evaluation is None else str(change.evaluation)
+            table.add_row(f"{change.at:%Y-%m-%d %H:%M}", change.role, f"{verb}, {change.who}", number, change.why)
+        yield table
+
+
+def interval_text(values: Interval | None) -> str:
+    """Returns an interval as text, such as `0.21 [0.15, 0.28]`; empty without one."""
+    if values is None:
+        return ""
+    mean, low, high = values
+    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"

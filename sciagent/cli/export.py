@@ -1,0 +1,181 @@
+"""`sciagent export NAME`: writes a campaign's candidates or proposals for other programs."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, say
+from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.store.campaign_state.campaigns import CampaignRow
+    from sciagent.store.database.artifacts import ArtifactStore
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    XLSX = "xlsx"
+    JSONL = "jsonl"
+    SDF = "sdf"
+    CIF = "cif"
+    PARQUET = "parquet"
+    ASE = "ase"
+    ROCRATE = "rocrate"
+
+
+class What(StrEnum):
+    CANDIDATES = "candidates"
+    PROPOSALS = "proposals"
+    SERIES = "series"
+
+
+ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
+TEXT = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)
+WITH_COLUMNS = (Format.CSV, Format.XLSX)
+OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
+
+
+def export(
+    name: options.CampaignName = None,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="A file, or a folder for RO-Crate; default: stdout."
+    ),
+    format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
+    what: What = typer.Option(
+        What.CANDIDATES, help="Proposals: all that was handed in. Series: a folder of csv files."
+    ),
+    columns: str | None = typer.Option(
+        None, "--columns", metavar="all|NAME,...", help="csv, xlsx: all, or such as smiles,dft.dipole; default: short."
+    ),
+    hits: bool = typer.Option(False, "--hits", help="Hits only."),
+    authors: list[str] | None = typer.Option(
+        None, "--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'
+    ),
+    license: str | None = typer.Option(None, metavar="LICENCE", help="RO-Crate: SPDX identifier or URL."),
+    ledger: options.Ledger = None,
+) -> None:
+    """Write the candidates: objectives first, each value with unit, uncertainty and level.
+
+    csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
+    """
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.report.export.crate import author, licence, write_crate
+
+    chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
+    wanted = Wanted(chosen, what, columns, hits)
+    _check(wanted, output)
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, name)
+        if what is What.SERIES and output is not None:
+            say(_write_series(opened.artifacts, connection, row, hits, output))
+        elif output is None:
+            _write(opened.artifacts, connection, row, wanted, None)
+        elif chosen is Format.ROCRATE:
+            url, people = licence(license), [author(text) for text in authors or [user()]]
+            n = write_crate(connection, row, opened.artifacts, output, people, url)
+            say(f"{n} files described in {output}")
+        else:
+            with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
+                part = Path(folder) / "part"
+                summary = _write(opened.artifacts, connection, row, wanted, part)
+                part.replace(output)
+            say(f"{summary} in {output}")
+
+
+class Wanted(NamedTuple):
+    """The contents of an export, as the options of the command choose them."""
+
+    format: Format
+    what: What
+    columns: str | None
+    """`all`, names with commas, or None for the short table."""
+    hits: bool
+    """Whether only hits are written."""
+
+
+def _check(wanted: Wanted, output: Path | None) -> None:
+    """Raises UsageError for options that do not go together, and for a file that cannot be written."""
+    chosen, proposed = wanted.format, wanted.what is What.PROPOSALS
+    if wanted.what is What.SERIES:
+        _check_series(wanted, output)
+    if proposed and chosen not in OF_PROPOSALS:
+        raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
+    if wanted.columns is not None and (proposed or chosen not in WITH_COLUMNS):
+        formats = " or ".join(WITH_COLUMNS)
+        raise UsageError(f"--columns goes with candidates as {formats}; other formats have all values")
+    if wanted.hits and (proposed or chosen is Format.ROCRATE):
+        raise UsageError("--hits goes with candidates in a table or a file of structures")
+    if output is not None:
+        _check_output(output)
+    elif chosen not in TEXT:
+        raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
+
+
+def _check_series(wanted: Wanted, output: Path | None) -> None:
+    if output is None or output.exists() or wanted.format is not Format.CSV or wanted.columns is not None:
+        raise UsageError("--what series writes csv files into a new folder: name it with --output")
+
+
+def _check_output(output: Path) -> None:
+    if not output.parent.is_dir():
+        raise UsageError(f"{output}: the folder {output.parent} does not exist")
+    if output.exists() and not (output.is_file() or output.is_dir()):
+        raise UsageError(f"{output} is no regular file; without --output, text goes to stdout")
+
+
+def _write_series(artifacts: ArtifactStore, connection: Connection, row: CampaignRow, hits: bool, folder: Path) -> str:
+    """Writes the series into a new folder. Returns what was written."""
+    from sciagent.report.export.series_files import write_series
+
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as part:
+        inside = Path(part) / "series"
+        inside.mkdir()
+        n = write_series(connection, row, artifacts, inside, hits)
+        inside.rename(folder)
+    return f"{n} series in {folder}"
+
+
+def _write(
+    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, wanted: Wanted, path: Path | None
+) -> str:
+    """Writes a file, or to stdout without a path. Returns what was written."""
+    from sciagent.report.export import parquet
+    from sciagent.report.export.ase_database import write_ase
+    from sciagent.report.export.cif import write_cif
+    from sciagent.report.export.excel import write_excel
+    from sciagent.report.export.sheet import write_csv
+    from sciagent.report.export.structures import write_sdf
+    from sciagent.report.parts.table import write_jsonl
+
+    chosen, what, columns, hits = wanted
+    proposed = what is What.PROPOSALS
+    if path and chosen is Format.ASE:
+        n, without = write_ase(connection, row, artifacts, path, hits)
+        return f"{n} candidates with a geometry ({without} without a geometry are left out)"
+    if path and chosen is Format.XLSX:
+        return f"{write_excel(connection, row, path, columns, hits)} {what}"
+    if path and chosen is Format.PARQUET:
+        rows = parquet.proposal_rows(connection, row) if proposed else parquet.candidate_rows(connection, row, hits)
+        return f"{rows.write(path)} {what}"
+    with path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout) as file:
+        if chosen is Format.SDF:
+            n, solid = write_sdf(connection, row, artifacts, file, hits)
+            return f"{n} molecules, {solid} of them in three dimensions,"
+        if chosen is Format.CIF:
+            n, relaxed = write_cif(connection, row, artifacts, file, hits)
+            return f"{n} crystals, {relaxed} of them with a relaxed cell,"
+        if chosen is Format.JSONL:
+            return f"{write_jsonl(connection, row, file, proposed, hits)} {what}"
+        return f"{write_csv(connection, row, file, proposed, columns, hits)} {what}"

@@ -1,0 +1,255 @@
+"""`sciagent jobs | cancel | retry`: list, cancel and retry the jobs of campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from sciagent.api.terminal import Line, records_table, show
+from sciagent.cli import options
+from sciagent.cli.cluster.workers import short_owner
+from sciagent.cli.shared.common import open_ledger, put, put_answer, put_json, say
+from sciagent.cli.shared.structures import candidate_text
+from sciagent.domain.states import JobState
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.campaign.people.cancelling import JobChange
+    from sciagent.store.database.ledger import Ledger
+    from sciagent.store.job_queue.job_lists import JobRow
+
+GAVE_UP = ("failed", "quarantined")
+MAX_BULK = 10_000
+WIDE = 110  # width in characters of a terminal that has room for all columns
+JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
+
+
+def jobs(
+    campaign: str | None = typer.Argument(None, help="Only of this campaign."),
+    state: list[str] | None = typer.Option(None, "--state", "-s", help="Only in this state; may be repeated."),
+    rung: str | None = typer.Option(None, metavar="LABEL", help="Only of this rung."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="So many at most."),
+    after: int | None = typer.Option(None, metavar="JOB", help="The next ones behind this job."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Jobs: those that run first, then those that wait, the most urgent first, then what gave up, then what is done.
+
+    Reads only. The last line counts all of them by state.
+    """
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import job_lists
+
+    states = _states(state or job_lists.ORDER, job_lists.ORDER)
+    with open_ledger(ledger).read() as connection:
+        names = [campaign] if campaign else campaigns.names(connection)
+        ids = [campaigns.get(connection, name).id for name in names]
+        rung_ids = _rung_ids(connection, ids, rung) if rung else None
+        if after is not None and not job_lists.standing(connection, [after]):
+            raise UsageError(f"--after {after}: there is no such job in this ledger")
+        listed = job_lists.page(connection, ids, limit + 1, states=states, rung_ids=rung_ids, after=after)
+        counts = job_lists.counts(connection, ids, rung_ids)
+    following = listed[limit - 1].id if len(listed) > limit else None
+    if json:
+        put_json({"jobs": listed[:limit], "counts": counts, "next": following})
+        return
+    _print(listed[:limit], with_campaign=campaign is None and len(names) > 1)
+    put(", ".join(f"{n} {name}" for name, n in counts.items()) or "no jobs")
+    if following is not None:
+        say(f"more: --after {following}")
+
+
+def cancel(
+    numbers: JobsArgument = None,
+    campaign: options.Campaign = None,
+    candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs; named as in explain."),
+    reason: options.Reason = "",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """End jobs: a queued job is over at once, a running job is killed within seconds, with all it has started.
+
+    Its candidate is held, for otherwise it would be chosen again: sciagent release lets it go on, sciagent retry runs
+    the same job again. What an attempt has cost stays booked; a result that came first is kept.
+    """
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.people import cancelling
+    from sciagent.store.campaign_state import directives
+
+    why = directives.reason(reason) if reason else ""
+    if bool(numbers) == bool(candidate):
+        raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
+    opened, person = open_ledger(ledger), as_who or user()
+    chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
+    cancelled = (cancelling.cancel(open_for_people(opened, name), ids, person, why) for name, ids in chosen.items())
+    changes = list(chain.from_iterable(cancelled))
+    put_answer(changes, json, _cancelled(changes))
+    _fail_if_nothing_changed(changes)
+
+
+def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
+    words = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
+    for change in changes:
+        text = words.get(change.done, f"left as it is: {change.why}")
+        yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
+    if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
+        yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
+
+
+def retry(
+    numbers: JobsArgument = None,
+    campaign: str | None = typer.Option(None, "--campaign", "-c", help="All of this campaign that gave up."),
+    state: list[str] | None = typer.Option(
+        None, "--state", "-s", help="With --campaign: which; may be repeated; default: failed, quarantined."
+    ),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Try jobs again that failed, were quarantined or cancelled; what they killed before counts no more.
+
+    Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
+    memory first, amend their limits: that alone tries again what ran into them.
+    """
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.people import cancelling
+
+    if bool(numbers) == bool(campaign):
+        raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
+    if state and numbers:
+        raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
+    opened, person = open_ledger(ledger), as_who or user()
+    chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
+    named = not campaign
+    retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
+    changes = list(chain.from_iterable(retried))
+    again = sum(bool(change.done) for change in changes)
+    notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
+    notes += [driver_line(opened, name) for name in chosen if again]
+    put_answer(
+        {"queued": again, "left": len(changes) - again, "jobs": changes}, json, _retried(changes, again, named), *notes
+    )
+    _fail_if_nothing_changed(changes)
+
+
+def _retried(changes: Sequence[JobChange], again: int, named: bool) -> Iterator[Line]:
+    """Yields the lines on a retry. again: number of retried jobs. named: whether to list the retried jobs."""
+    for change in changes:
+        if named or change.why:
+            yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
+    left = len(changes) - again
+    yield Line(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
+
+
+def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
+    """Raises typer.Exit with code 1 if no job was changed."""
+    if changes and not any(change.done for change in changes):
+        raise typer.Exit(1)
+
+
+def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
+    console = Console()
+    wide = console.width >= WIDE or not console.is_terminal
+    if listed:
+        rows = [_cells(job, wide, with_campaign) for job in listed]
+        show(records_table(rows, ""), console=console)
+
+
+def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]:
+    """Returns a row of the list, by column; None hides a column. wide: whether there is room for all columns."""
+    from sciagent.store.job_queue.jobs import PREFERRED
+
+    priority = "first" if job.priority >= PREFERRED else f"{job.priority:.3g}"
+    deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
+    return {
+        "job": job.id,
+        "campaign": job.campaign if with_campaign else None,
+        "rung": job.rung,
+        "candidate": job.candidate,
+        "state": _state(job, wide),
+        "priority": priority if wide else None,
+        "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
+        "worker": short_owner(job.worker or ""),
+        "since": f"{job.since:%m-%d %H:%M}" if wide else None,
+        "last": ": ".join(part for part in (job.outcome, job.reason) if part),
+    }
+
+
+def _state(job: JobRow, wide: bool) -> str:
+    if job.cancel_requested and job.state == "running":
+        return "cancelling"
+    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
+
+
+def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
+    """Returns the states of these names. Raises UnknownNameError for a state that is not allowed."""
+    for name in given:
+        if name not in allowed:
+            raise UnknownNameError("state", name, allowed)
+    return [JobState(name) for name in given]
+
+
+def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -> list[int]:
+    """Returns the ids of the rungs with that label in these campaigns. Raises UnknownNameError without any."""
+    from sciagent.store.campaign_state import campaigns
+
+    ladders = [rung for id_ in campaign_ids for rung in campaigns.all_rungs(connection, id_)]
+    if ids := [rung.id for rung in ladders if rung.name == label]:
+        return ids
+    raise UnknownNameError("rung", label, {rung.name for rung in ladders})
+
+
+def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, list[int]]:
+    """Returns {campaign: ids of its jobs in these states}."""
+    from sciagent.campaign.people import cancelling
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import job_lists
+
+    wanted = _states(states, cancelling.GAVE_UP)
+    with ledger.read() as connection:
+        row = campaigns.get(connection, campaign)
+        stuck = job_lists.in_states(connection, row.id, wanted, MAX_BULK)
+    return {row.name: [job.id for job in stuck]} if stuck else {}
+
+
+def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:
+    """Returns {campaign: job ids}. Raises UsageError for an unknown number or a job of another campaign."""
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import job_lists
+
+    with opened.read() as connection:
+        campaign_of = {job.id: job.campaign for job in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
+        wanted = campaigns.get(connection, campaign).name if campaign else None
+    if missing := [str(number) for number in numbers if number not in campaign_of]:
+        raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
+    if wanted and (others := [str(number) for number, name in campaign_of.items() if name != wanted]):
+        raise UsageError(f"job {', '.join(others)} is not of campaign {wanted}; nothing was done")
+    names = dict.fromkeys(campaign_of.values())
+    return {name: [id_ for id_, of in campaign_of.items() if of == name] for name in names}
+
+
+def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
+    """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError without any."""
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.campaign.people.cancelling import CANCELLABLE
+    from sciagent.campaign.people.resolving import resolve
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import jobs as store
+
+    with opened.read() as connection:
+        row = pick_campaign(connection, campaign)
+        named = resolve(connection, row, candidate_text(text))
+        rung_ids = [rung.id for rung in campaigns.all_rungs(connection, row.id)]
+        rows = store.of_candidate(connection, row.id, named.id, rung_ids)
+    if ids := [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]:
+        return {row.name: ids}
+    raise UsageError(f'{named} has no job in campaign "{row.name}" that waits or runs')

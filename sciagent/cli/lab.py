@@ -1,0 +1,321 @@
+"""`sciagent lab`: the list of tasks that people do, and what they enter about them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.api.terminal import Line, plain_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, put_answer, say
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sciagent.domain.answers.lab import LabTaskAnswer, TaskState
+    from sciagent.lab.answering import Recorded
+    from sciagent.lab.listing import TaskReader
+    from sciagent.store.database.ledger import Ledger
+    from sciagent.store.lab.tasks import LabTask
+
+app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
+STATES = {"waiting": "to be approved", "queued": "free"}
+COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
+Task = Annotated[
+    int, typer.Argument(metavar="TASK", min=1, max=2**63 - 1, help="Number of the task in `sciagent lab list`.")
+]
+
+
+@app.command("list", epilog="Example: sciagent lab list --mine")
+def list_(
+    campaign: options.Campaign = None,
+    mine: bool = typer.Option(False, "--mine", help="Only the tasks that you have claimed."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="Most tasks shown."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Show what to measure next, the most valuable first, and why."""
+    from sciagent.lab.listing import TaskReader
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.lab import tasks
+
+    opened = open_ledger(ledger)
+    who = (as_who or user()) if mine else None
+    with opened.read() as connection:
+        id_ = None if campaign is None else campaigns.get(connection, campaign).id
+        listed = tasks.listed(connection, campaign_id=id_, claimed_by=who, limit=limit)
+        shown = TaskReader(opened).shown(connection, listed)
+    put_answer(shown, json, [_table(shown)] if shown else [Line("nothing is to be measured now")])
+
+
+def _table(shown: Sequence[LabTaskAnswer]) -> Table:
+    table = plain_table("", "task", "campaign", "candidate", "measure", "state", "due", "why", left=COLUMNS)
+    for each in shown:
+        measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
+        state = STATES.get(each.state, each.state.replace("_", " ")) + (
+            f" by {each.claimed_by}" if each.claimed_by else ""
+        )
+        state += f", no slot before {each.slot_at:%Y-%m-%d}" if each.slot_at else ""
+        due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
+        table.add_row(str(each.task), each.campaign, each.text, measure, state, due, each.why)
+    return table
+
+
+@app.command(epilog="Example: sciagent lab claim 4711")
+def claim(
+    task: Task,
+    take_over: bool = typer.Option(False, "--take-over", help="Also if somebody else has it, whose claim ends."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Take a task. It is yours until you enter a result or give it back; its cost counts from now on."""
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.lab import claiming
+
+    opened = open_ledger(ledger)
+    who = as_who or user()
+    reader, found = _found(opened, task)
+    claiming.claim(reader.built(found.campaign), task, who, take_over=take_over)
+    said = f"task {task} is yours: {found.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
+    put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
+
+
+@app.command(epilog="Example: sciagent lab release 4711 --reason 'the vial broke'")
+def release(
+    task: Task,
+    reason: options.Reason,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Give a task back to the list, such as after a lost vial. Within a day its cost is given back, too."""
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.lab import claiming
+    from sciagent.store.campaign_state import directives
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    given = claiming.release(reader.built(found.campaign), task, as_who or user(), directives.reason(reason))
+    said = f"task {task} is on the list again; " + ("its cost was given back" if given else "its cost stays booked")
+    answer = LabClaimed(task=task, state="queued", claimed_by=None, cost_given_back=given)
+    put_answer(answer, json, [Line(said)])
+
+
+@app.command(epilog="Example: sciagent lab approve 4711")
+def approve(task: Task, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False) -> None:
+    """Let a task go on the list, where the campaign asks for the word of a chemist (`lab: {approve: true}`)."""
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.lab import claiming
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    claiming.approve(reader.built(found.campaign), task, as_who or user())
+    put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
+
+
+@app.command(epilog="Example: sciagent lab sample 4711 --form 'HCl, 1 H2O' --purity 0.98 --purity-how 'HPLC, 254 nm'")
+def sample(
+    task: Task,
+    form: str = typer.Option(..., "--form", help="Salt form and solvates, such as 'free base' or 'HCl, 1 H2O'."),
+    source: str = typer.Option("made", "--source", help="made, bought or given."),
+    lot: str | None = typer.Option(None, "--lot", help="Batch."),
+    purity: float | None = typer.Option(None, "--purity", help="Mass fraction, from 0 to 1."),
+    purity_how: str | None = typer.Option(None, "--purity-how", help="Method by which the purity was found."),
+    made_by: str | None = typer.Option(None, "--made-by", help="Who made it."),
+    place: str | None = typer.Option(None, "--place", help="Where it is kept."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
+    from sciagent.campaign.lab import sampling
+    from sciagent.domain.answers.lab import LabSampleAnswer
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
+    made = sampling.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
+    answer = LabSampleAnswer(
+        code=made.code, task=task, kind=found.kind, text=found.text, form=made.form, source=source, **about
+    )
+    put_answer(answer, json, [Line(f"{made.code}: {found.text}, {made.form}, for task {task}")])
+
+
+@app.command(epilog="Example: sciagent lab enter 4711 --value 'homo_lumo_gap=4.31 eV'")
+def enter(
+    task: Task,
+    value: list[str] = typer.Option([], "--value", "-v", help="PROPERTY='VALUE UNIT', for each that is asked for."),
+    uncertainty: list[str] = typer.Option(
+        [], "--uncertainty", "-u", help="PROPERTY=VALUE: one standard deviation, in the unit of the value."
+    ),
+    below: bool = typer.Option(False, "--below", help="The values are limits: the true ones lie below them."),
+    above: bool = typer.Option(False, "--above", help="The values are limits: the true ones lie above them."),
+    grade: list[str] = typer.Option([], "--grade", help="PROPERTY='WORD', where the task asks for a judgement."),
+    not_obtained: str | None = typer.Option(
+        None, "--not-obtained", help="synthesis_failed, decomposed, insoluble or impure: there is no value."
+    ),
+    why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
+    sample: str | None = typer.Option(None, "--sample", help="Code of the vial; that of another compound is refused."),
+    key: str | None = typer.Option(None, "--key", help="A text of your own; a second sending with it changes nothing."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
+    from sciagent.lab import answering
+    from sciagent.lab.typed_answers import typed_answer
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    built = reader.built(found.campaign)
+    said: dict[str, Any] = {
+        "values": _pairs("--value", value),
+        "uncertainties": _pairs("--uncertainty", uncertainty),
+        "limit": "below" if below else "above" if above else "",
+        "not_obtained": not_obtained or "",
+    }
+    said |= {"grades": _pairs("--grade", grade)} if grade else {}
+    if below and above:
+        raise UsageError("--below and --above exclude each other")
+    key = uuid.uuid4().hex if key is None else key[:64]
+    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
+    done = answering.enter(built, task, entry)
+    _put_recorded(done, json, built.row.hosted, found.campaign)
+
+
+@app.command(
+    epilog="Example: sciagent lab load old.csv --campaign solubility --rung lab --value 's=solubility\\[mg/L]'"
+)
+def load(
+    file: Path = typer.Argument(help="A CSV with a header: a column with structures, and columns with values."),
+    campaign: str = typer.Option(..., help="The campaign."),
+    rung: str = typer.Option(..., help="Label of its rung that people do."),
+    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
+    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
+    column: str = typer.Option("smiles", help="The column with the structures."),
+    why: str = typer.Option("", "--why", help="Reason for values that differ from those in the ledger."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Take old values of the same measurement as answers, so that the campaign learns from them. They cost nothing."""
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.people.adding import add
+    from sciagent.cli.molecules import value_columns
+    from sciagent.domain.ports import ProposalIn
+    from sciagent.lab import old_values
+
+    built, who = open_for_people(open_ledger(ledger), campaign), as_who or user()
+    columns = value_columns(value, uncertainty or [])
+    old = old_values.read_old(built, rung, file, columns, column)
+    added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
+    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
+    for fault in done.faults[:50]:
+        say(f"left out: {fault}")
+    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
+    put_answer(vars(done), json, [Line(note)], *_next(built.row.hosted, campaign))
+
+
+@app.command(epilog="Example: sciagent lab review 4711 --accept 12")
+def review(
+    task: Task,
+    accept: int | None = typer.Option(None, "--accept", metavar="ANSWER", help="Number of the answer that you read."),
+    send_back: str = typer.Option("", "--send-back", metavar="WHY", help="Give it back to who entered it, and why."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Show the answer that waits for a second person (`lab: {review: true}`); accept it, or send it back."""
+    from sciagent.campaign.lab import reviewing
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.store.campaign_state import directives
+    from sciagent.store.lab import tasks
+
+    if accept is not None and send_back:
+        raise UsageError("--accept and --send-back exclude each other")
+    opened = open_ledger(ledger)
+    who = as_who or user()
+    reader, found = _found(opened, task)
+    if accept is None and not send_back:
+        _put_waiting(opened, found, json)
+        return
+    built = reader.built(found.campaign)
+    if accept is not None:
+        _put_recorded(reviewing.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
+        return
+    reviewing.send_back(built, task, who, directives.reason(send_back))
+    with opened.read() as connection:
+        now = tasks.find(connection, task) or found
+    answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
+    put_answer(answer, json, [Line(f"the answer of task {task} was sent back")])
+
+
+def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
+    from sciagent.campaign.lab import reviewing
+    from sciagent.domain.answers.lab import LabWaiting
+
+    with ledger.read() as connection:
+        waiting = reviewing.waiting_answer(connection, task)
+    assert waiting.at is not None  # it was read from the ledger
+    text = reviewing.answer_in_words(waiting.said)
+    answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
+    line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
+    line += f" (a correction: {waiting.why})" if waiting.why else ""
+    next_step = f"accept it: sciagent lab review {task.id} --accept {waiting.id}"
+    put_answer(answer, json, [Line(line)], next_step)
+
+
+def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
+    from sciagent.domain.answers.lab import LabEntered
+
+    state: TaskState = "in_review" if done.in_review else "answered"
+    answer = LabEntered(
+        task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
+    )
+    what = f"correction {done.revision}" if done.revision else "answer"
+    line = f"the {what} of task {done.task} was recorded" + (" before; nothing is new" if done.was_known else "")
+    if done.overdrawn:
+        line += f"; {done.overdrawn}"
+    if done.in_review:
+        put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {done.task}")])
+    else:
+        put_answer(answer, json, [Line(line)], *_next(hosted, campaign))
+
+
+def _next(hosted: bool, campaign: str) -> list[str]:
+    return [] if hosted else [f"the campaign goes on with: sciagent resume {campaign}"]
+
+
+def _found(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
+    """Returns a reader and the task. Raises UsageError if there is no such task."""
+    from sciagent.lab.listing import TaskReader
+    from sciagent.store.lab import tasks
+
+    with ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+    if task is None:
+        raise UsageError(f"there is no task {task_id}; see: sciagent lab list")
+    return TaskReader(ledger), task
+
+
+def _pairs(option: str, given: list[str]) -> dict[str, str]:
+    """Returns {property: text}. Raises UsageError for a text without `=`, or a property that is named twice."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, equals, rest = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not rest.strip():
+            raise UsageError(f"{option} \"{text}\": write it as PROPERTY='VALUE UNIT'{did_you_mean(name, pairs)}")
+        if name in pairs:
+            raise UsageError(f"{option}: {name} is given twice")
+        pairs[name] = rest.strip()
+    return pairs

@@ -1,0 +1,157 @@
+"""`sciagent person`: accounts of the people who use the server, their roles, links and tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sciagent.api.terminal import Line, records_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.domain.people.roles import Right, Role
+from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+app = typer.Typer(help="Accounts of people: roles, one-time links, tokens of instruments.", no_args_is_help=True)
+Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of the account.")]
+URL = typer.Option("http://127.0.0.1:8080", "--url", metavar="URL", help="Address of the server, for the link.")
+AllOrOne = Annotated[str | None, typer.Option("--campaign", "-c", help="The campaign; without: all campaigns.")]
+
+
+@app.command(epilog="Example: sciagent person add anna --name 'Anna Berg' --role lab")
+def add(
+    login: Login,
+    name: str = typer.Option(..., "--name", help="The printed name, as it stands below a signature."),
+    email: str | None = typer.Option(None, "--email", help="An address, for your own use."),
+    role: Role | None = typer.Option(None, "--role", help="What the person may do."),
+    campaign: AllOrOne = None,
+    admin: bool = typer.Option(False, "--admin", help="May manage accounts and read the audit trail."),
+    url: str = URL,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Make an account, and print the link with which the person chooses a password. The link works once, for a week."""
+    from sciagent.store.people import accesses, persons
+
+    with open_ledger(ledger, create=True).begin() as connection:
+        who = as_who or user()
+        made = persons.add(connection, who, login, name, email=email, is_admin=admin)
+        if role is not None:
+            persons.set_role(connection, who, made.id, role, _campaign(connection, campaign))
+        secret, _ = accesses.create(connection, who, made.id, accesses.AccessKind.INVITE)
+    _put_link(login, url, secret, json, "a week")
+
+
+@app.command(epilog="Example: sciagent person reset anna")
+def reset(
+    login: Login, url: str = URL, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False
+) -> None:
+    """Print a link with which a person chooses a new password. It works once, for a day."""
+    from sciagent.store.people import accesses, persons
+
+    with open_ledger(ledger).begin() as connection:
+        person = persons.get(connection, login)
+        secret, _ = accesses.create(connection, as_who or user(), person.id, accesses.AccessKind.RESET)
+    _put_link(login, url, secret, json, "a day")
+
+
+def _put_link(login: str, url: str, secret: str, json: bool, span: str) -> None:
+    link = f"{url.rstrip('/')}/welcome/{secret}"
+    put_answer({"login": login, "link": link}, json, [f"for {login}, once, within {span}:", Line(link)])
+
+
+@app.command("list", epilog="Example: sciagent person list")
+def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Show all accounts with their roles."""
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.people import persons
+
+    rows: list[dict[str, object]] = []
+    with open_ledger(ledger).read() as connection:
+        page = persons.listed(connection)
+        while page:
+            roles = persons.roles(connection, [person.id for person in page])
+            for person in page:
+                held = roles[person.id].items()
+                named = {"*" if id_ is None else campaigns.name_of(connection, id_): str(r) for id_, r in held}
+                shown = ", ".join(f"{r}{'' if c == '*' else f' in {c}'}" for c, r in sorted(named.items()))
+                state = "disabled" if person.disabled_at else "invited" if person.password_hash is None else "active"
+                admin = "admin" if person.is_admin else ""
+                roles_shown = ", ".join(filter(None, (admin, shown)))
+                rows.append({"login": person.login, "name": person.name, "state": state, "roles": roles_shown})
+            page = persons.listed(connection, page[-1].login)
+    put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
+
+
+@app.command(epilog="Example: sciagent person role anna chemist --campaign solubility")
+def role(
+    login: Login,
+    role: str = typer.Argument(help="viewer, lab, chemist; or none, to take the role."),
+    campaign: AllOrOne = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Give a person a role in one campaign or in all, or take it. It holds from the next click on."""
+    from sciagent.store.people import persons
+
+    if role not in (*Role, "none"):
+        raise UsageError(f'"{role}" is no role; one of: {", ".join(Role)}, none')
+    with open_ledger(ledger).begin() as connection:
+        person, id_ = persons.get(connection, login), _campaign(connection, campaign)
+        persons.set_role(connection, as_who or user(), person.id, None if role == "none" else Role(role), id_)
+    where = f"in {campaign}" if campaign else "in all campaigns"
+    put_answer({"login": login, "role": role, "campaign": campaign}, json, [Line(f"{login}: {role} {where}")])
+
+
+@app.command(epilog="Example: sciagent person disable anna")
+def disable(
+    login: Login,
+    undo: bool = typer.Option(False, "--undo", help="Open the account again."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Close an account at once: its sessions, tokens and links end. It is never deleted; what it wrote names it."""
+    from sciagent.store.people import accesses, persons
+
+    with open_ledger(ledger).begin() as connection:
+        person = persons.get(connection, login)
+        persons.set_disabled(connection, as_who or user(), person.id, not undo)
+        if not undo:
+            accesses.revoke_all(connection, person.id)
+    state = "open again" if undo else "closed; all its sessions and tokens have ended"
+    put_answer({"login": login, "disabled": not undo}, json, [Line(f"the account {login} is {state}")])
+
+
+@app.command(epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --days 90")
+def token(
+    login: Login,
+    label: str = typer.Option(..., "--label", help="Name of the instrument or script that gets it."),
+    scope: list[Right] = typer.Option([Right.READ, Right.WORK], "--scope", help="Rights; never more than the person."),
+    days: float = typer.Option(365, "--days", min=0.01, max=3650, help="Days until it expires."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Print a token with which an instrument or a script acts for a person. It is shown once."""
+    from sciagent.store.people import accesses, persons
+
+    with open_ledger(ledger).begin() as connection:
+        person = persons.get(connection, login)
+        kind, span = accesses.AccessKind.TOKEN, timedelta(days=days)
+        by = as_who or user()
+        secret, _ = accesses.create(connection, by, person.id, kind, label=label, scopes=set(scope), lifetime=span)
+    put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])
+
+
+def _campaign(connection: Connection, name: str | None) -> int | None:
+    from sciagent.store.campaign_state import campaigns
+
+    return None if name is None else campaigns.get(connection, name).id

@@ -1,0 +1,129 @@
+"""`sciagent rewards publish | show | diff | guards`: versions of the rewards of a campaign's episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.cli import options
+from sciagent.cli.shared.common import open_ledger, plural, put_answer, put_json
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+
+app = typer.Typer(help="Rewards of the episodes of a campaign.", no_args_is_help=True)
+MOST = 40  # rows of a table on the terminal; all are in --json
+Version = typer.Argument(help="Version of rewards, as `publish` prints it.", min=1)
+
+
+@app.command(epilog="Example: sciagent rewards publish campaigns/rewards/hits.yaml --campaign quickstart_llm")
+def publish(
+    spec: Path = typer.Argument(metavar="SPEC", help="YAML file that describes the rewards."),
+    campaign: str = typer.Option(..., "--campaign", "-c", help="The campaign."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Compute the rewards of all episodes from the evidence up to now, and keep them as a version.
+
+    If nothing has been written since, the same description gives the version that exists. A new one says whose rewards
+    changed.
+    """
+    from sciagent.rewards.publishing import publish as published
+    from sciagent.rewards.spec import load_rewards
+
+    answer = published(open_ledger(ledger), campaign, load_rewards(spec))
+    put_answer(answer, json, _version(answer))
+
+
+@app.command(epilog="Example: sciagent rewards show 3 --json")
+def show(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Show the rewards of a version: each episode with its turns."""
+    from sciagent.campaign.rewarding.showing import show as shown
+
+    answer = shown(open_ledger(ledger), version)
+    put_answer(answer, json, _shown(answer))
+
+
+@app.command(epilog="Example: sciagent rewards diff 3 4")
+def diff(
+    old: int = Version,
+    new: int = typer.Argument(help="A later version.", min=1),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """List the turns whose rewards differ between two versions."""
+    from sciagent.campaign.rewarding.showing import difference
+
+    changed = difference(open_ledger(ledger), old, new)
+    if json:
+        put_json(changed)
+    else:
+        put_answer(changed, False, _changed(changed))
+
+
+@app.command(epilog="Example: sciagent rewards guards 3")
+def guards(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Show by policy whether its rewards are exploited: the control, the exploitation index, and the diversity.
+
+    gap: payoff by the terminal rung less the control's score of the same candidates; growth: since the first policy.
+
+    index: what the law promises for candidates that were not verified, less what a lot of them turned out to be worth.
+
+    An ALARM says that growth or index is above 0 by more than chance explains; in 5 % of all tables it is false.
+    """
+    from sciagent.campaign.rewarding.guarding import show_guards
+    from sciagent.cli.learning.guards_text import parts
+
+    answer = show_guards(open_ledger(ledger), version)
+    put_answer(answer, json, parts(answer))
+
+
+def _version(answer: PublishedRewards) -> Iterator[Part]:
+    law = "" if answer.law is None else f", by law {answer.law}"
+    decided = f"{answer.rewarded} decided, {answer.undecided} undecided"
+    yield Paragraph(f"version {answer.version} at watermark {answer.watermark}{law}")
+    yield Paragraph(f"{plural(answer.episodes, 'episode')}: {decided}")
+    if answer.changed:
+        yield from _changed(answer.changed)
+
+
+def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
+    if not changed:
+        yield Paragraph("no reward differs")
+        return
+    table = plain_table("", "episode", "turn", "was", "now")
+    for row in changed[:MOST]:
+        table.add_row(str(row.episode), str(row.turn), number(row.was), number(row.now))
+    yield table
+    if len(changed) > MOST:
+        yield Paragraph(f"and {len(changed) - MOST} more; see --json")
+
+
+def _shown(answer: ShownRewards) -> Iterator[Part]:
+    yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
+    table = plain_table("", "episode", "sibling", "outcome", "turn", "reward", "return", "advantage", "candidates")
+    for episode in answer.episodes[:MOST]:
+        for row in _turns(episode):
+            table.add_row(*row)
+    yield table
+    if len(answer.episodes) > MOST:
+        yield Paragraph(f"and {plural(len(answer.episodes) - MOST, 'more episode')}; see --json")
+
+
+def _turns(episode: RewardedEpisode) -> Iterator[tuple[str, ...]]:
+    group = "" if episode.group is None else f"{episode.group}.{episode.sibling}"
+    first = str(episode.episode), group, number(episode.outcome)
+    if not episode.turns:
+        yield (*first, "", "", "", "", "")
+    for place, turn in enumerate(episode.turns):
+        numbers = number(turn.reward), number(turn.to_go), number(turn.advantage)
+        yield (*(first if place == 0 else ("", "", "")), str(turn.turn), *numbers, str(len(turn.candidates)))
+
+
+def number(value: float | None) -> str:
+    """Returns a reward with three digits, and a question mark for one that is undecided."""
+    return "?" if value is None else f"{value:.3g}"

@@ -1,0 +1,163 @@
+"""`sciagent run FILE` and `sciagent resume NAME`: drive a campaign in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sciagent.cli import options
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
+from sciagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from sciagent.api.campaign import Campaign
+    from sciagent.api.progress import Progress
+    from sciagent.campaign.file.campaign_spec import CampaignSpec
+    from sciagent.campaign.file.sources import OneProposerSpec
+    from sciagent.domain.answers.status import Status
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
+ExecutorOption = Annotated[
+    str,
+    typer.Option(
+        "--executor",
+        "-x",
+        metavar="local|ledger|celery|slurm",
+        help="Where paid rungs run: here, by sciagent worker without or with a broker, or on a cluster.",
+    ),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
+]
+NoReportOption = Annotated[
+    bool, typer.Option("--no-report", help="Write no report; sciagent report NAME writes it at any time.")
+]
+
+
+def run(
+    file: Path = typer.Argument(help="The campaign, a YAML file."),
+    ledger: options.Ledger = None,
+    workers: WorkersOption = None,
+    executor: ExecutorOption = "local",
+    site: options.Site = None,
+    report: ReportOption = None,
+    no_report: NoReportOption = False,
+    json: options.Json = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a campaign; the same file again goes on where it stopped.
+
+    Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 5 failed since its model did not answer,
+    130 interrupted.
+    """
+    if not (quiet or json):
+        say(f"reading {file}")
+    from sciagent.api.campaign import Campaign
+
+    campaign = Campaign.from_yaml(file, ledger, enter=False)
+    say_upgraded(campaign.ledger.store)
+    _drive(campaign, workers, executor, site, report, no_report, json, quiet)
+
+
+def resume(
+    name: options.CampaignName = None,
+    ledger: options.Ledger = None,
+    workers: WorkersOption = None,
+    executor: ExecutorOption = "local",
+    site: options.Site = None,
+    report: ReportOption = None,
+    no_report: NoReportOption = False,
+    json: options.Json = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
+    from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import wake
+    from sciagent.inputs.settings import user
+
+    opened = open_ledger(ledger)
+    campaign = Campaign.open(name, opened)
+    if driver := wake(opened, campaign.name, user()):
+        say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")
+        return
+    _drive(campaign, workers, executor, site, report, no_report, json, quiet)
+
+
+def _drive(
+    campaign: Campaign,
+    workers: int | None,
+    executor: str,
+    site: Path | None,
+    report: Path | None,
+    no_report: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from sciagent.api.progress import Progress
+    from sciagent.report.page.writer import checked
+
+    if report and no_report:
+        raise UsageError("--report and --no-report exclude each other")
+    campaign.try_executor(executor, site)  # first, so that a wrong option leaves no campaign in the ledger
+    campaign.enter()
+    for line in campaign.amended:
+        say(f"amended: {line}")
+    if unusual := campaign.spec.safety_note:
+        say(unusual)
+    name = campaign.name
+    target = None if no_report else checked(report or Path(f"{name}.report.html"))
+    hush = quiet or json
+    if not hush:
+        say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
+        say(_who_proposes(campaign.spec))
+        for line in (*campaign.left_out(), *campaign.calibrations()):
+            say(line)
+    progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
+    status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
+    conclude(progress, campaign, status, target, json)
+
+
+def conclude(progress: Progress, campaign: Campaign, status: Status, report: Path | None, json: bool) -> None:
+    """Prints the summary of an ended campaign. Raises typer.Exit with the exit code if it is not 0."""
+    name, state = campaign.name, status.state
+    if json:
+        put_json(status)
+    else:
+        progress.summary(status, report)
+    if state == "interrupted":
+        say(f"{status.stop_reason or 'interrupted'}; go on with: sciagent resume {name}")
+        raise typer.Exit(Exit.INTERRUPTED)
+    if state == "waiting":
+        say(f"{name} waits {status.stop_reason}; see: sciagent lab list --campaign {name}")
+        return
+    if state == "failed":
+        say(f"{name} has failed: {status.stop_reason}")
+        say(f"nothing is lost; when that is mended, go on with: sciagent resume {name}")
+        raise typer.Exit(Exit.CAMPAIGN_FAILED)
+    if state not in ("finished", "budget_spent"):
+        say(f"{name} is {state}; see: sciagent status {name}")
+        raise typer.Exit(Exit.FAILED)
+    if campaign.spec.goal.kind == "hits" and status.hits == 0:
+        raise typer.Exit(Exit.NO_HIT)
+
+
+def _who_proposes(spec: CampaignSpec) -> str:
+    """Returns a line on the proposers; for a script, also how to use a language model."""
+    (_, proposer), *others = spec.proposers
+    if others:
+        listed = ", ".join(f"{name} ({_in_words(each)})" for name, each in spec.proposers)
+        return f"candidates are proposed side by side by {listed}"
+    line = f"candidates are proposed by {_in_words(proposer)}"
+    if proposer.kind != "llm":
+        line += ", a script; a language model does it with proposer: {kind: llm, model: NAME} in the YAML"
+    return line
+
+
+def _in_words(proposer: OneProposerSpec) -> str:
+    if proposer.kind != "llm":
+        return proposer.kind
+    what = f"the policy {proposer.policy}" if proposer.policy else f"the model {proposer.model}"
+    return what + (f" at {proposer.endpoint}" if proposer.endpoint else "")

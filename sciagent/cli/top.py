@@ -1,0 +1,223 @@
+"""`sciagent top`: shows campaigns, queues, workers and failures live, fitted to the width of the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import sys
+import termios
+import threading
+import time
+import tty
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from sciagent.api.terminal import Records, records_table
+from sciagent.cli import options
+from sciagent.cli.cluster.workers import short_owner
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.durations import ago
+from sciagent.errors import LedgerAwayError
+
+if TYPE_CHECKING:
+    from sciagent.report.live.snapshot import Frame, Sparing, Watched
+    from sciagent.store.database.ledger import Ledger
+    from sciagent.store.job_queue.workers import Running
+    from sciagent.store.views.overview import Failure, Queue
+
+MAX_TROUBLES = 2  # warnings that are shown in full
+OTHER_LINES = 13  # titles, headings and blank lines
+WIDE = 110  # width in characters from which all columns are shown
+STATES = {"running": "green", "paused": "yellow", "draining": "yellow"}
+DRIVERLESS = {"dead": "its driver died", "nobody": "no driver"}
+FLEXIBLE = ("campaign", "candidate", "worker", "why")  # columns that shrink in a narrow terminal
+
+
+def top(
+    interval: float = typer.Option(2.0, "--interval", "-i", min=0.2, max=3600, help="Seconds between looks."),
+    once: bool = typer.Option(False, "--once", help="Print a single look, and end."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Campaigns that run, queues, workers and what each runs, and what failed last; `q` or Ctrl-C ends it.
+
+    Reads only; nothing is disturbed. Totals of large campaigns are counted less often, so that looking costs little.
+    """
+    from sciagent.report.live.snapshot import Sparing
+
+    opened, sparing, console = open_ledger(ledger), Sparing(), Console()
+    if once or json:
+        snapshot = _look(opened, sparing)
+        width = console.width if console.is_terminal else WIDE
+        put_answer(snapshot, json, frame(snapshot, width, None).renderables)
+        return
+    import sqlalchemy as sa
+    from rich.live import Live
+
+    with _keys() as quits, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            begun = time.monotonic()
+            try:
+                live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
+            except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # the ledger may come back
+                why = str(getattr(error, "orig", None) or error).strip()[:300]
+                live.update(Text(f"the ledger does not answer: {why}", style="bold red"), refresh=True)
+            if quits(max(0.05, interval - (time.monotonic() - begun))):
+                return
+
+
+def _look(opened: Ledger, sparing: Sparing) -> Frame:
+    from sciagent.report.live.snapshot import look
+
+    with opened.read() as connection:
+        return look(connection, sparing)
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yields a function that waits a number of seconds and returns whether `q` was typed; another key ends the wait."""
+    if not sys.stdin.isatty():  # only a signal ends it
+        yield threading.Event().wait
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield lambda seconds: bool(select.select([sys.stdin], [], [], seconds)[0]) and sys.stdin.read(1) in "qQ"
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def frame(snapshot: Frame, width: int, height: int | None) -> Group:
+    """Returns the whole display. height: number of lines of the terminal, or None for no limit."""
+    wide, now = width >= WIDE, snapshot.at
+    troubled = [campaign for campaign in snapshot.campaigns if campaign.trouble][:MAX_TROUBLES]
+    troubles = [Text(f"{campaign.name}: {campaign.trouble}", style="bold red") for campaign in troubled]
+    failures = [_failure(failure, now, wide) for failure in snapshot.failures]
+    tables: list[tuple[str, Records, float, str]] = [
+        ("campaigns", [_campaign(campaign, wide) for campaign in snapshot.campaigns], 0.3, "no campaign runs"),
+        ("queues", _queues(snapshot.queues, now), 0.4, ""),
+        ("workers", _workers(snapshot, wide), 0.6, "no worker is alive"),
+        ("failed last", failures, 1.0, "nothing failed lately"),
+    ]
+    parts: list[RenderableType] = [_head(snapshot)]
+    left = (height or sys.maxsize) - 3 * len(troubles) - OTHER_LINES
+    for title, rows, share, empty in tables:  # each table takes at most its share of the lines that are left
+        limit = min(len(rows), max(2, int(left * share)))
+        left = max(0, left - limit)
+        if rows:
+            parts += _table(title, rows, limit)
+        elif empty:
+            parts += ["", Text.assemble((f"{title}: ", "bold"), (empty, "dim"))]
+        if title == "campaigns":
+            parts += troubles
+    return Group(*parts)
+
+
+def _table(title: str, rows: Records, limit: int) -> Iterator[RenderableType]:
+    shown = rows if len(rows) <= limit else rows[: limit - 1]
+    table = records_table(shown, title)
+    table.box, table.padding, table.title_style, table.header_style = None, (0, 2, 0, 0), "bold", "dim"
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+        if column.header in FLEXIBLE:
+            column.ratio, column.min_width, table.expand = 1, 6, True
+    yield ""
+    yield table
+    if left := len(rows) - len(shown):
+        yield Text(f"and {left} more", style="dim")
+
+
+def _head(snapshot: Frame) -> Text:
+    busy, names = snapshot.busy, {worker.name for worker in snapshot.workers}
+    taking = [worker for worker in snapshot.workers if not worker.draining]
+    slots, taken = sum(worker.slots for worker in taking), sum(busy[worker.name] for worker in taking)
+    parts = [f"{plural(len(snapshot.campaigns), 'campaign')} running", plural(len(snapshot.workers), "worker")]
+    if slots or taken:
+        parts.append(f"{taken} of {plural(slots, 'slot')} busy")
+    parts += [f"{resource.name} {resource.used} of {resource.total}" for resource in snapshot.resources]
+    if here := sum(n for name, n in busy.items() if name not in names):
+        parts.append(f"{plural(here, 'job')} in drivers")
+    words = Text.assemble(("sciagent top", "bold"), f"  {snapshot.at:%H:%M:%S} UTC  ", ", ".join(parts))
+    words.no_wrap, words.overflow = True, "ellipsis"
+    return words
+
+
+def _campaign(campaign: Watched, wide: bool) -> dict[str, object]:
+    jobs = defaultdict(int, campaign.jobs)
+    gave_up = jobs["failed"] + jobs["quarantined"]
+    state = campaign.state
+    if campaign.driver in DRIVERLESS:
+        state = f"{state}, {DRIVERLESS[campaign.driver]}"
+    used = "" if campaign.used is None else f"{campaign.used[1]:.0%}" + (f" {campaign.used[0]}" if wide else "")
+    return {
+        "campaign": campaign.name,
+        "state": Text(state, style=STATES.get(state, "bold red")),
+        "hits": campaign.hits,
+        "queued": jobs["queued"],
+        "runs": jobs["running"],
+        "done": jobs["done"],
+        "gave up": Text(str(gave_up), style="red" if gave_up else "", justify="right"),
+        "jobs/min": campaign.per_minute,
+        "budget used": used,
+    } | ({"driver": campaign.driver} if wide else {})
+
+
+def _queues(queues: list[Queue], now: datetime) -> Records:
+    """Returns a row for each queue; queues with jobs but without workers come first."""
+    return [
+        {
+            "queue": queue.queue,
+            "waiting": queue.depth,
+            "oldest": ago(now, queue.oldest) if queue.oldest else "",
+            "slots": queue.slots,
+            "": Text("nobody serves it", style="bold red") if queue.depth and not queue.slots else None,
+        }
+        for queue in sorted(queues, key=lambda queue: queue.slots > 0 or not queue.depth)
+    ]
+
+
+def _workers(snapshot: Frame, wide: bool) -> Records:
+    """Returns a row for each running job and for each idle worker."""
+    jobs: dict[str, list[Running]] = defaultdict(list)
+    for job in snapshot.running:
+        jobs[job.worker].append(job)
+    workers = {worker.name: worker for worker in snapshot.workers}
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys((*jobs, *workers)):
+        about: dict[str, Any] = {"seen": None, "slots": None, "": Text("driver", style="dim")}
+        if worker := workers.get(name):
+            state = Text("draining", style=STATES["draining"]) if worker.draining else None
+            about[""] = state if worker.slots else Text(worker.executor, style="dim")
+            if wide:
+                about |= {"seen": ago(snapshot.at, worker.seen_at), "slots": worker.slots}
+        runs: list[dict[str, Any]] = [
+            {
+                "job": job.job_id,
+                "campaign": job.campaign,
+                "rung": job.rung,
+                "name": job.name,
+                "candidate": job.candidate,
+                "for": ago(snapshot.at, job.since),
+            }
+            for job in jobs.get(name, ())
+        ]
+        first, *others = runs or [{"campaign": Text("idle", style="dim")}]
+        rows += [{"worker": short_owner(name)} | first | about, *others]
+    return rows
+
+
+def _failure(failure: Failure, now: datetime, wide: bool) -> dict[str, object]:
+    why = f"{failure.outcome or failure.state}" + (f": {failure.reason}" if failure.reason else "")
+    return {
+        "ago": ago(now, failure.at),
+        "job": failure.job_id,
+        "rung": failure.rung,
+        "candidate": failure.candidate,
+        "why": f"refused, came too late ({why})" if failure.state == "stale" else why,
+    } | ({"worker": short_owner(failure.worker)} if wide else {})

@@ -1,0 +1,139 @@
+"""`sciagent verifiers [NAME]`: lists and describes the installed verifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from json import dumps
+from typing import Any
+
+import typer
+
+from sciagent.api.terminal import Line, Paragraph, Part
+from sciagent.cli import options
+from sciagent.cli.shared.common import Exit, put_answer
+from sciagent.cli.shared.markdown import parts_of
+from sciagent.domain.properties import Level
+
+
+def verifiers(
+    name: str | None = typer.Argument(None, help="One verifier, with all its settings; default: all."),
+    json: options.Json = False,
+) -> None:
+    """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.
+
+    A verifier that does not load is shown with its error; exit code 1 if it was named.
+    """
+    from sciagent.verification.catalogue import catalogue, entry, samples_of
+
+    samples = samples_of()
+    entries = catalogue(samples) if name is None else [entry(name, samples)]
+    broken = [f"{e['name']} does not load ({e['package']}): {e['error']}" for e in entries if e["error"]]
+    if name is None:
+        put_answer(entries, json, _overview(entries), *broken)
+        return
+    put_answer(entries[0], json, _lines(entries[0]), *broken)
+    if broken:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Lists the verifiers by tier, with level, declared cost and measured properties."""
+    tier = None
+    for item in entries:
+        if item["error"]:
+            continue
+        if item["tier"] != tier:
+            tier = item["tier"]
+            yield Paragraph(tier.replace("_", " "), 0)
+        levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in item["measures"]))
+        cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
+        yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
+        names = ", ".join(m["property"] for m in item["measures"])
+        absent = [program["title"] for program in item["programs"] if program["missing"]]
+        if absent:
+            said = f"needs {absent[0]}, which is not installed; sciagent doctor says how to get it"
+            yield Paragraph(said, 2, "yellow")
+        elif item["missing"]:
+            yield Paragraph(item["missing"], 2, "yellow")
+        yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
+    yield Line("core s: of aspirin, or of strontium titanate. More: sciagent verifiers NAME", "dim")
+
+
+def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
+    """Yields the full description of a verifier; only its name if it does not load."""
+    if entry["error"]:
+        yield Paragraph(entry["name"], 0)
+        return
+    yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
+    yield from parts_of(entry["about"])
+    yield Paragraph(f"from {entry['package']}")
+    for program in entry["programs"]:
+        here = f"{program['version']}, {program['path']}"
+        yield Paragraph(program["missing"] or f"Needs {program['title']}: {here}")
+    if entry["environment"]:
+        yield Paragraph(f"Runs in the environment {entry['environment']} (sciagent engines list)")
+    if entry["missing"] and not any(program["missing"] for program in entry["programs"]):
+        yield Paragraph(entry["missing"])
+    yield from _measures(entry)
+    yield Paragraph("Costs, as declared", 0)
+    for cost in entry["cost"]:
+        amounts = {name: amount for name, amount in cost.items() if name not in ("candidate", "atoms")}
+        words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
+        yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1)
+    yield from _settings(entry)
+    yield from _errors(entry["method_errors"])
+    yield from _priors(entry["priors"])
+
+
+def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+    levels = {measured["level"] for measured in entry["measures"]}
+    same = len(levels) == 1
+    yield Paragraph("Measures" + (f", at {levels.pop()}" if same else ""), 0)
+    if entry["needs"]:
+        yield Paragraph(f"what its settings say; needed: {', '.join(entry['needs'])}", 1)
+    for measured in entry["measures"]:
+        unit = "" if measured["unit"] == "1" else f" [{measured['unit']}]"
+        at = "" if same else f" at {measured['level']}"
+        yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}", 1)
+
+
+def _settings(entry: Mapping[str, Any]) -> Iterator[Part]:
+    yield Paragraph("Settings", 0)
+    yield from parts_of(entry["settings_about"])
+    for setting in entry["settings"]:
+        value = setting["default"]
+        shown = "nothing" if value is None else dumps(value, ensure_ascii=False).replace('"', "")
+        default = "; required" if setting["required"] else f"; default {shown}"
+        yield Paragraph(f"{setting['name']}: {setting['takes']}" + (default if setting["takes"] != "settings" else ""))
+        yield from parts_of(setting["about"], 2)
+    if not entry["settings"]:
+        yield Paragraph("none", 1)
+
+
+def _errors(errors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    """Yields the declared errors of the methods against experiment, computed minus measured."""
+    yield Paragraph("Errors against experiment, from benchmarks", 0)
+    for error in errors:
+        unit = "" if error["unit"] == "1" else f" {error['unit']}"
+        level = Level(error["method"], error["basis"], error["phase"]).label
+        figures = f"mean absolute {error['mean_absolute_error']:.3g}{unit}, mean {error['mean_error']:+.3g}{unit}"
+        where = f"n = {error['n']}, {error['chemistry']}"
+        beside = "" if error["reference"] == "experiment" else f"; beside {error['reference']}"
+        yield Paragraph(f"{error['property']} at {level}: {figures} ({where}{beside}); {error['source']}", 1)
+    if not errors:
+        yield Paragraph("none is declared", 1)
+
+
+def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    yield Paragraph("Expected to tell, before any data", 0)
+    for prior in priors:
+        spread = "" if prior["residual"] is None else f", residual {prior['residual']:g}"
+        rank = f"Spearman {prior['spearman']:g}{spread} (n = {prior['n']})"
+        yield Paragraph(f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}", 1)
+    if not priors:
+        yield Paragraph("nothing is declared", 1)
+
+
+def _amount(value: float) -> str:
+    """Returns a number with two digits, since a declared cost is not more precise."""
+    return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"

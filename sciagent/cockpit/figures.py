@@ -1,0 +1,111 @@
+"""Figures of campaigns that are too dear to be counted at every reload: each says how old it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.answers.values import BestCandidate
+from sciagent.report import answers
+from sciagent.report.parts import charts
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import know_properties
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.progress import ProgressStep, progress
+
+SHARE, LARGE_SHARE = 0.1, 0.03  # of the time of one thread that is spent on counting, at most
+LARGE = 100_000  # candidates from which the smaller share holds, since drivers may need the same database and cores
+OLDEST = 60.0  # seconds, whatever counting takes
+BEST = 12  # candidates on the page of a campaign, at most
+_DRAWING = threading.Lock()  # matplotlib's settings are those of the process
+
+
+@dataclass(frozen=True)
+class CampaignFigures:
+    """The figures of a campaign at one moment."""
+
+    status: CampaignCounts
+    best: Sequence[BestCandidate]
+    """Best candidates that have a value of an objective."""
+    chart: Markup
+    """Hits, or the best utility, against the booked cost."""
+    at: datetime
+    tick: int
+    took: float
+    """Seconds that counting took."""
+
+    @property
+    def age(self) -> float:
+        """Returns the age in seconds."""
+        return (datetime.now(UTC) - self.at).total_seconds()
+
+    @property
+    def rests(self) -> float:
+        """Returns the seconds from one count to the next."""
+        return min(OLDEST, self.took / (LARGE_SHARE if self.status.candidates >= LARGE else SHARE))
+
+
+@dataclass
+class _Kept:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    figures: CampaignFigures | None = None
+
+
+class Figures:
+    """Counts the figures of a campaign when somebody looks and the ledger has changed, and shares them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Draws once, so that the time of the first count is not that of loading matplotlib."""
+        with _DRAWING:
+            charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, True)
+
+    def wait(self, figures: CampaignFigures, tick: int) -> float | None:
+        """Returns the seconds after which a page that shows older figures asks again; None if they are of now."""
+        return None if figures.tick == tick else max(0.5, figures.rests - figures.age)
+
+    def of(self, campaign: str, tick: int) -> CampaignFigures:
+        """Returns the figures of a campaign. tick: the present one; figures of an earlier tick are counted again unless
+        that would take too much of the time. Whoever comes while another counts gets the earlier ones."""
+        with self._lock:
+            kept = self._kept.setdefault(campaign, _Kept())
+        before = kept.figures
+        if before is not None and before.tick == tick:
+            return replace(before, at=datetime.now(UTC))  # nothing has changed since
+        if before is not None and before.age < before.rests:
+            return before
+        if kept.lock.acquire(blocking=before is None):
+            try:
+                if kept.figures is before:
+                    kept.figures = self._count(campaign, tick)
+            finally:
+                kept.lock.release()
+        return kept.figures or self._count(campaign, tick)
+
+    def _count(self, campaign: str, tick: int) -> CampaignFigures:
+        began, at = time.monotonic(), datetime.now(UTC)
+        with self._ledger.read() as connection:
+            know_properties(connection)
+            row = campaigns.get(connection, campaign)
+            status, best = campaign_counts.counts(connection, row), answers.best(connection, row, BEST)
+            terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
+            steps = progress(connection, row, terminal, points=200)
+        asked = {objective["property"] for objective in row.spec["objectives"]}
+        best = [each for each in best if asked & set(each.values)]
+        counted = time.monotonic()
+        with _DRAWING:  # may wait until matplotlib is loaded
+            drawing = time.monotonic()
+            chart = charts.progress({"": steps}, row.has_limits)
+        took = counted - began + time.monotonic() - drawing
+        return CampaignFigures(status, best, Markup(chart), at, tick, took)

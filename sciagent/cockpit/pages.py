@@ -1,0 +1,165 @@
+"""The campaigns, one campaign live, its candidates, and one candidate; and a chemist's decisions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sciagent.api import other_drivers
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.people import steering
+from sciagent.campaign.people.resolving import Named, resolve
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.answers.explanation import Explanation
+from sciagent.domain.directives import Verb
+from sciagent.domain.people.roles import Right
+from sciagent.domain.states import Standing
+from sciagent.errors import UsageError
+from sciagent.report.explaining import explain_named
+from sciagent.report.explanation_text import paragraphs
+from sciagent.store.campaign_state import directives
+from sciagent.store.lab import tasks
+from sciagent.store.results.evidence import know_properties
+from sciagent.store.views import candidates, overview
+from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.site import campaign_of, site_of, texts, to, visitor
+
+PAGE = 24
+LARGEST = 2**31 - 1  # of a whole number in PostgreSQL
+STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
+    "hold": steering.hold,
+    "release": steering.release,
+    "veto": steering.veto,
+    "promote": steering.promote,
+}
+POSSIBLE = {
+    Standing.OPEN: ("hold", "promote", "veto"),
+    Standing.PENDING: ("hold", "release", "promote", "veto"),  # one that was held may still have a running job
+    Standing.HELD: ("release", "veto"),
+    Standing.VETOED: ("release",),
+    Standing.DROPPED: ("promote", "veto"),
+    Standing.SETTLED: ("veto",),
+}
+"""The decisions that a person can make on a candidate, by its standing."""
+READ, DECIDE = (RouteRule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
+pages = Pages()
+
+
+@pages.get("/", RouteRule(Right.READ))
+def start(request: Request) -> Response:
+    """Shows what the person's role is about: tasks to those who measure, campaigns to the others."""
+    rights = visitor(request).rights
+    return to("/tasks" if rights.may(Right.WORK) and not rights.may(Right.DECIDE) else "/campaigns")
+
+
+@pages.get("/campaigns", RouteRule(Right.READ))
+def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST)] = 0) -> Response:
+    """Shows the campaigns that the person may see, the newest first."""
+    site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
+    with site.ledger.read() as connection:
+        listed = overview.page(connection, among=among, before=after or None, limit=PAGE + 1)
+    more = listed[PAGE - 1].id if len(listed) > PAGE else 0
+    return site.page(request, "campaigns.html.j2", campaigns=listed[:PAGE], more=more)
+
+
+@pages.get("/campaigns/{campaign}", READ)
+def campaign_page(request: Request, campaign: str) -> Response:
+    """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
+    site = site_of(request)
+    figures = site.figures.of(campaign, site.ticker.tick)
+    row = campaign_of(request)
+    with site.ledger.read() as connection:
+        out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    asked = {objective["property"] for objective in row.spec["objectives"]}
+    shown = {"figures": figures, "status": figures.status, "objectives": asked, "out": out, "may": may}
+    shown["again"] = site.figures.wait(figures, site.ticker.tick)
+    return site.page(request, "campaign.html.j2", **shown)
+
+
+@pages.get("/campaigns/{campaign}/candidates", READ)
+def candidate_list(
+    request: Request,
+    campaign: str,
+    after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
+    hits: str = "",
+    find: str = "",
+) -> Response:
+    """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
+    the beginning of its key.
+
+    after: sequence number of the last candidate shown, or the number of hits shown.
+    """
+    site = site_of(request)
+    row = campaign_of(request)
+    with site.ledger.read() as connection:
+        if find.strip():
+            return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
+        if hits:
+            skip = max(after, 0)
+            listed = candidates.hits_best_first(connection, row, skip, PAGE + 1)
+            next_after = skip + PAGE
+        else:
+            listed = candidates.arrived(connection, row, after, PAGE + 1)
+            next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
+    notation = subject_of(row.spec["subject"]).words.notation
+    more = next_after if len(listed) > PAGE else None
+    return site.page(
+        request,
+        "candidates.html.j2",
+        row=row,
+        notation=notation,
+        candidates=listed[:PAGE],
+        more=more,
+        hits=hits,
+        after=after,
+    )
+
+
+@pages.get("/campaigns/{campaign}/candidates/{key}", READ)
+def candidate_page(request: Request, campaign: str, key: str) -> Response:
+    """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
+    site, row = site_of(request), campaign_of(request)
+    answer = explain_named(site.ledger, key[:2000], row)
+    if not isinstance(answer, Explanation):
+        raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
+    shown["verbs"] = POSSIBLE[Standing(answer.campaigns[0].standing)]
+    evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]
+    labels = {(each.verifier, each.settings_hash): rung for rung, each in evidence}
+    evidence += [(labels.get((each.verifier, each.settings_hash), ""), each) for each in answer.other_evidence]
+    return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
+
+
+@pages.post("/campaigns/{campaign}/state", DECIDE)
+def state(request: Request, campaign: str) -> Response:
+    """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
+    site, who, said = site_of(request), visitor(request).who, texts(request)
+    verb = said.get("verb", "")
+    if verb in (Verb.PAUSE, Verb.STOP):
+        other_drivers.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
+    elif verb == Verb.RESUME and other_drivers.wake(site.ledger, campaign, who) is None:
+        other_drivers.hand_in(site.ledger, campaign, who)
+    elif verb != Verb.RESUME:
+        raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
+    return to(f"/campaigns/{campaign}")
+
+
+@pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
+def steer(request: Request, campaign: str, key: str) -> Response:
+    """Holds, releases, vetoes or promotes a candidate."""
+    site, said = site_of(request), texts(request)
+    act = STEER.get(said.get("verb", ""))
+    if act is None:
+        raise UsageError("say whether to hold, release, veto or promote it")
+    built = open_for_people(site.ledger, campaign)
+    with site.ledger.read() as connection:
+        know_properties(connection)
+        named = resolve(connection, built.row, key[:2000])
+    act(built, named, visitor(request).who, directives.reason(said.get("why", "")))
+    return to(f"/campaigns/{campaign}/candidates/{named.key}")

@@ -1,0 +1,262 @@
+"""Budgets: limits on total spending (stocks), on spending in any seven days (rates), on jobs by rung and on wall time.
+
+A job starts only if the budget has room for its reservation beside all that is spent and reserved. The reservation is
+held until the job is over, over all its attempts. Work without a reservation, such as the fast rungs of a proposer's
+turn, starts only while some budget is left. So for every resource, and for a rate in every window of seven days,
+
+    spent <= limit + sum over the live jobs of (cost - reservation, where positive) + cost of a turn
+
+A job reserves the resources that it declares, and core-seconds; its spending of other resources is not limited. An
+amount counts from the time of its booking. `tests/domain/jobs/test_budget.py` checks this on random campaigns.
+
+A measurement that a person has finished without a claim is booked in any case, since its value would be lost. What it
+overdraws delays the next claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+
+from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import Position
+
+WEEK = 7 * 86400.0  # seconds
+SLACK = 1 + 1e-9  # tolerance for rounding errors in sums
+ALWAYS = "core_seconds"  # every job takes some, even if it declares none
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """The limits of a budget; a resource or rung without an entry is not limited.
+
+    stocks: amount by resource, for the whole campaign. rates: amount by resource, in any seven days. jobs: number of
+    jobs by rung position. wall_seconds: total over all runs. Raises ValueError for a resource with stock and rate."""
+
+    stocks: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+    jobs: Mapping[Position, int] = field(default_factory=dict)
+    wall_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if both := sorted(set(self.stocks) & set(self.rates)):
+            raise ValueError(f"{both[0]} is both a stock and a rate")
+
+    @cached_property
+    def amounts(self) -> Mapping[str, float]:
+        """Limits of stocks and rates by resource."""
+        return {**self.stocks, **self.rates}
+
+
+class Recent:
+    """Amounts with their booking times (seconds since the epoch, not decreasing), and the sum over the last seven days,
+    t - WEEK < booked <= t."""
+
+    def __init__(self) -> None:
+        self._booked: deque[tuple[float, float]] = deque()  # time, amount
+        self._sum = 0.0
+
+    def add(self, amount: float, at: float) -> None:
+        self._sum += amount
+        self._booked.append((max(at, self._booked[-1][0]) if self._booked else at, amount))
+
+    def sum(self, now: float) -> float:
+        while self._booked and self._booked[0][0] <= now - WEEK:
+            self._sum -= self._booked.popleft()[1]
+        if not self._booked:
+            self._sum = 0.0
+        return self._sum
+
+    def falls_to(self, level: float, now: float) -> float | None:
+        """Returns the time at which the sum falls to `level` if nothing is added; None if never."""
+        left, until = self.sum(now), now
+        for at, amount in self._booked:
+            if left <= level:
+                return until
+            left, until = left - amount, at + WEEK
+        return until if level >= 0 else None
+
+
+class Budget:
+    """The budget of a campaign. clock: seconds since the epoch, not decreasing. wall_seconds: of earlier runs."""
+
+    def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
+        self._clock = clock
+        self._began = clock() - wall_seconds
+        self.restate(limits)
+
+    def restate(
+        self,
+        limits: BudgetLimits,
+        *,
+        spent: Mapping[str, float] | None = None,
+        reserved: Mapping[str, float] | None = None,
+        jobs: Mapping[Position, int] | None = None,
+        recent: Iterable[tuple[str, float, float]] = (),
+    ) -> None:
+        """Replaces limits and booked amounts; the wall time goes on.
+
+        recent: (resource, amount, booking time) of the resources with a rate, oldest first."""
+        self._limits = limits
+        self._wall = math.inf if limits.wall_seconds is None else limits.wall_seconds
+        self._spent = defaultdict[str, float](float, spent or {})
+        self._reserved = defaultdict[str, float](float, reserved or {})
+        self._jobs = defaultdict[Position, int](int, jobs or {})
+        self._recent = {r: Recent() for r in limits.rates}
+        for resource, amount, at in recent:
+            if resource in self._recent:
+                self._recent[resource].add(amount, at)
+
+    def rest(self, seconds: float) -> None:
+        """Subtracts idle time from the wall time."""
+        self._began += seconds
+
+    def remaining_jobs(self, position: Position) -> int | None:
+        """Returns how many more jobs the rung may start; None without a limit."""
+        if position not in self._limits.jobs:
+            return None
+        return max(0, self._limits.jobs[position] - self._jobs[position])
+
+    def room(self, resource: str) -> float:
+        """Returns the amount that is neither spent nor reserved: negative if overspent, infinite without a limit."""
+        limit = self._limits.amounts.get(resource)
+        return math.inf if limit is None else limit - self._held(resource)
+
+    def fits(self, reservation: Mapping[str, float], seconds: float | None = None) -> bool:
+        """Returns whether the reservation stays within all limits, and a job of that duration within the wall time.
+
+        seconds: duration of the job; by default its core-seconds, as for a single-threaded engine."""
+        return self.shortfall(reservation, seconds) is None
+
+    def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
+        """Returns a sentence on the first limit that the reservation exceeds, with both amounts; None if it fits."""
+        for r in self._limits.amounts:
+            if self._short(r, reservation):
+                return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
+        lasts = reservation.get("core_seconds", 0.0) if seconds is None else seconds
+        if self._wall_seconds() + lasts <= self._wall:
+            return None
+        left = max(self._wall - self._wall_seconds(), 0.0)
+        return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
+
+    def stocks_of(self, cost: Mapping[str, float]) -> Cost:
+        """Returns the part of a cost that no weekly limit holds. A task of people reserves only this: its slot of a
+        week is booked when somebody claims it."""
+        return Cost({resource: amount for resource, amount in cost.items() if resource not in self._limits.rates})
+
+    def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
+        """Counts a started job of the rung and holds its reservation."""
+        self._jobs[position] += 1
+        self.hold(reservation)
+
+    def hold(self, reservation: Mapping[str, float]) -> None:
+        """Holds a reservation for a job that was counted before."""
+        for r, amount in reservation.items():
+            self._reserved[r] += amount
+
+    def release(self, reservation: Mapping[str, float]) -> None:
+        for r, amount in reservation.items():
+            self._reserved[r] = max(0.0, self._reserved[r] - amount)
+
+    def spend(self, cost: Mapping[str, float]) -> None:
+        """Books a cost at the current time."""
+        for r, amount in cost.items():
+            self._spent[r] += amount
+            if r in self._recent:
+                self._recent[r].add(amount, self._clock())
+
+    def limits(self) -> dict[str, float]:
+        """Returns every limit, by resource (for a rate: per seven days), `rung 3` for jobs at position 3, and
+        `wall_seconds`."""
+        limits = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
+        return limits | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
+
+    def used(self) -> dict[str, float]:
+        """Returns the amounts spent (for a rate: in the last seven days) or reserved, by the names of `limits`."""
+        used = {r: self._held(r) for r in self._limits.amounts}
+        used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
+        return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
+
+    def used_in_all(self) -> dict[str, float]:
+        """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
+        return {r: self._spent[r] + self._reserved[r] for r in self._limits.rates}
+
+    def exhausted(self, besides: Collection[str] = ()) -> str | None:
+        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`.
+
+        besides: resources whose limits do not count."""
+        if self._wall_seconds() >= self._wall:
+            return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
+        for r in self._limits.stocks:
+            if r not in besides and (spent := self.spent_up(r)) is not None:
+                return spent
+        return None
+
+    def spent_up(self, resource: str) -> str | None:
+        """Returns a text on a stock that is spent; None if some of it is left, and for a resource without a stock."""
+        limit = self._limits.stocks.get(resource)
+        if limit is None or self._spent[resource] < limit:
+            return None
+        return f"{resource}: {self._spent[resource]:.0f} of {limit:g}"
+
+    def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
+        """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if now).
+
+        Returns None if it will never fit: a stock, the wall time or the whole amount of a week is too small."""
+        late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
+        if late or any(self._short(r, reservation) for r in self._limits.stocks):
+            return None
+        now = until = self._clock()
+        rates: list[str] = []
+        for r, limit in self._limits.rates.items():
+            if self._short(r, reservation):
+                level = limit * SLACK - self._reserved[r] - reservation.get(r, 0.0)
+                falls = self._recent[r].falls_to(level, now)
+                if falls is None:
+                    return None
+                until = max(until, falls)
+                rates.append(r)
+        return until, tuple(rates)
+
+    def slot_at(self, cost: Mapping[str, float]) -> datetime | None:
+        """Returns when the weekly limits hold a cost again; None if they hold it now, or never."""
+        rates = {r: amount for r, amount in cost.items() if r in self._limits.rates}
+        wait = self.waits_until(rates) if rates else None
+        return _minute(wait[0]) if wait is not None and wait[1] else None
+
+    def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
+        """Returns a text: the rates that delay the first of these reservations, and until when; None without delay."""
+        waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
+        if not waits:
+            return None
+        until, rates = min(waits)
+        used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
+        return f"{used}; more on {_minute(until):%Y-%m-%d %H:%M} UTC"
+
+    def _held(self, resource: str) -> float:
+        """Returns the amount spent (for a rate: in the last seven days) plus the reserved amount."""
+        recent = self._recent.get(resource)
+        spent = self._spent[resource] if recent is None else recent.sum(self._clock())
+        return spent + self._reserved[resource]
+
+    def _short(self, resource: str, reservation: Mapping[str, float]) -> bool:
+        amount = reservation.get(resource, 0.0)
+        if not amount and resource != ALWAYS:
+            return False
+        return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
+
+    def _wall_seconds(self) -> float:
+        return self._clock() - self._began
+
+
+def _amount(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _minute(at: float) -> datetime:
+    """Returns the first whole minute that is not before a time in seconds since the epoch."""
+    return datetime.fromtimestamp(60 * math.ceil(at / 60), UTC)

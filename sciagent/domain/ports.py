@@ -1,0 +1,94 @@
+"""Interfaces between packages, so that imports go in one direction: proposers see a workbench, a dispatch choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.ladder import Position
+
+
+@dataclass(frozen=True)
+class ProposalIn:
+    """A proposed candidate: its text, rationale, predicted values by property, and names in a file by column."""
+
+    text: str
+    parents: tuple[str, ...] = ()
+    """Keys of the candidates that it was made from."""
+    operation: str = ""
+    rationale: str = ""
+    predicted: dict[str, Any] = field(default_factory=dict)
+    multiplicity: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProposalOut:
+    """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
+    once. results: what inline rungs measured, one line each, after a line with the score. candidate: its
+    notation, which `best` lists; empty for a text that was refused."""
+
+    text: str
+    status: str
+    key: str | None = None
+    reason: str | None = None
+    detail: str = ""
+    standing: str | None = None
+    results: tuple[str, ...] = ()
+    candidate: str = ""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A candidate as a proposer sees it, with its score in [0, 1]. depth: position of the rung reached. seq: place in
+    order of arrival, from 0. operation: as its proposal states."""
+
+    key: str
+    text: str
+    """Its notation."""
+    score: float
+    depth: int
+    in_seeds: bool = False
+    seq: int = 0
+    operation: str = ""
+
+
+class Workbench(Protocol):
+    """The actions that a proposer may take. The package `campaign` implements them."""
+
+    def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
+    def best(self, n: int) -> list[Scored]:
+        """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
+
+    def key_of(self, candidate: Candidate) -> str:
+        """Returns the key that the candidate has in this campaign, which may standardise it."""
+
+    def known(self, candidate: Candidate) -> bool: ...
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        """Returns in one line which gate that needs no engine the candidate misses; None if it misses none."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn. seed: derived from the campaign's seed, trajectory and turn. cursor: what the proposer returned last."""
+
+    number: int
+    seed: int
+    cursor: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A decision to run the rung at `position` on candidate `id`.
+
+    propensity: probability of this choice. law: version of the law used. price: hits per unit of a resource."""
+
+    id: int
+    position: Position
+    index: float
+    propensity: float = 1.0
+    why: str = ""
+    law: str | None = None
+    price: Mapping[str, float] | None = None

@@ -1,0 +1,205 @@
+"""Messages that wake workers and drivers. The ledger holds the truth and is polled: a lost message costs time only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as NotInTime
+from typing import TYPE_CHECKING, Any
+
+from sciagent.execution.celery.messages import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
+from sciagent.execution.messaging import tokens
+
+if TYPE_CHECKING:
+    from kombu import Connection, Exchange, Message
+
+log = logging.getLogger(__name__)
+ENDED = f"{PREFIX}ended"
+PATIENCE_SECONDS = 0.8  # for connecting, and for each answer
+LISTEN_SECONDS = 5.0  # the same, for a listener, which nobody waits for
+TURN_SECONDS = 1.0  # how often a listener checks whether it was closed
+HEARTBEAT_SECONDS = 20
+MOST_TOKENS = 1000  # per call; more would not wake more workers
+
+
+def exchange() -> Exchange:
+    """The exchange of all campaigns. One is enough, since a message is only a campaign's id and few campaigns run."""
+    from kombu import Exchange
+
+    return Exchange(ENDED, type="fanout", durable=False, delivery_mode="transient")
+
+
+class AwayError(Exception):
+    """The broker does not answer."""
+
+
+class Wakeups:
+    """Sends messages through a broker in its own thread, so that no caller waits for the network.
+
+    Safe from any thread. No method raises an error while the broker is away. Messages that cannot be sent are dropped,
+    and the connection is tried again after growing pauses.
+    url: see `Broker.parse`, which raises UsageError.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.broker = Broker.parse(url)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # only this thread uses the fields below
+        self._connection: Connection | None = None
+        self._channel: Any = None
+        self._declared: set[str] = set()
+        self._pause, self._not_before = FIRST_PAUSE, 0.0
+
+    def wake(self, name: str, n: int = 1) -> None:
+        """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
+        token_queue = self.broker.queue(name)
+
+        def send(channel: Any) -> None:
+            from kombu import Producer
+
+            if name not in self._declared:
+                token_queue(channel).queue_declare()
+                self._declared.add(name)
+            producer = Producer(channel, serializer="json")
+            for _ in range(min(n, MOST_TOKENS)):
+                producer.publish(
+                    tokens.body(name), routing_key=token_queue.routing_key, headers=tokens.headers(name), retry=False
+                )
+
+        self._submit(send)
+
+    def waiting(self, name: str) -> int | None:
+        """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
+        token_queue = self.broker.queue(name)
+        answer = self._submit(lambda channel: token_queue(channel).queue_declare()[1])
+        try:
+            return None if answer is None else int(answer.result(PATIENCE_SECONDS + 0.2))
+        except (AwayError, NotInTime, CancelledError):
+            return None
+
+    def tell(self, campaign_id: int) -> None:
+        """Notify the driver of this campaign that a job has ended. Returns at once."""
+
+        def send(channel: Any) -> None:
+            from kombu import Producer
+
+            ended = exchange()
+            if ENDED not in self._declared:
+                ended(channel).declare()
+                self._declared.add(ENDED)
+            Producer(channel, exchange=ended, serializer="json").publish(int(campaign_id), retry=False)
+
+        self._submit(send)
+
+    def close(self, patience: float = 1.0) -> None:
+        """Send the remaining messages, for at most `patience` seconds."""
+        last = self._thread.submit(self._disconnect)
+        wait([last], patience)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, do: Callable[[Any], Any]) -> Future[Any] | None:
+        """Queue do(channel) for the sending thread; None after `close`."""
+        try:
+            return self._thread.submit(self._call, do)
+        except RuntimeError:
+            return None
+
+    def _call(self, do: Callable[[Any], Any]) -> Any:
+        """Returns do(channel). Raises AwayError at once during a pause, and otherwise after one attempt. An open
+        connection gets two attempts, since it may have been closed while idle."""
+        if time.monotonic() < self._not_before:
+            raise AwayError
+        for tries_left in (1, 0) if self._channel is not None else (0,):
+            try:
+                if self._channel is None:
+                    self._connection = self.broker.connection(PATIENCE_SECONDS)
+                    self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+                    self._channel = self._connection.channel()
+                answer = do(self._channel)
+            except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
+                self._disconnect()
+                if not tries_left:
+                    self._wait(error)
+            else:
+                self._pause = FIRST_PAUSE
+                return answer
+        raise AwayError
+
+    def _wait(self, error: Exception) -> None:
+        if self._pause == FIRST_PAUSE:
+            log.warning("the broker %s does not answer: %s", self.broker.shown, type(error).__name__)
+        self._not_before = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        self._declared = set()
+        if connection is not None:
+            close_quietly(connection)
+
+
+class Listener:
+    """A thread that sets `bell` at each message on the campaign. It also sets `bell` when the connection opens, since
+    earlier messages may have been missed."""
+
+    def __init__(self, broker: Broker, campaign_id: int, bell: threading.Event) -> None:
+        self._broker = broker
+        self._campaign_id = campaign_id
+        self._bell = bell
+        self._end = threading.Event()
+        threading.Thread(target=self._serve, name=f"bell-{campaign_id}", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening. The thread ends by itself within seconds."""
+        self._end.set()
+
+    def _serve(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._end.is_set():
+            connection = self._broker.connection(LISTEN_SECONDS, HEARTBEAT_SECONDS)
+            self._is_open = False
+            try:
+                self._listen(connection)
+            except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
+                log.debug("no bell for campaign %d: %s", self._campaign_id, type(error).__name__)
+            finally:
+                close_quietly(connection)
+            # a connection that was open and broke is tried again soon
+            pause = FIRST_PAUSE if self._is_open else min(2 * pause, LONGEST_PAUSE)
+            self._end.wait(pause)
+
+    def _listen(self, connection: Connection) -> None:
+        """Listen until closed. Raises the error that ends the connection."""
+        from kombu import Consumer
+
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        with Consumer(
+            connection,
+            [self._queue()],
+            callbacks=[self._hear],
+            accept=["json"],
+            no_ack=True,
+            on_decode_error=lambda message, error: None,
+        ):
+            self._is_open = True
+            self._bell.set()
+            while not self._end.is_set():
+                try:
+                    connection.drain_events(timeout=TURN_SECONDS)
+                except TimeoutError:
+                    if connection.heartbeat:
+                        connection.heartbeat_check()
+
+    def _queue(self) -> Any:
+        from kombu import Queue
+
+        # RabbitMQ allows one connection per exclusive queue; Redis keeps queue names, so there the name never changes
+        name = f"{PREFIX}bell.{self._campaign_id}" + ("" if self._broker.is_redis else f".{uuid.uuid4()}")
+        return Queue(name, exchange(), durable=False, auto_delete=True, exclusive=True)
+
+    def _hear(self, body: Any, message: Message) -> None:
+        if type(body) is int and body == self._campaign_id:
+            self._bell.set()

@@ -1,0 +1,1 @@
+"""What comes from files and the environment: YAML documents and their validation, input files, settings."""

@@ -1,0 +1,201 @@
+"""Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from sciagent.errors import SpecError, did_you_mean
+from sciagent.inputs.document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
+
+Model = TypeVar("Model", bound=BaseModel)
+UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]
+"""A function from the path of an unknown key, the data and the model of the file to (message, hint)."""
+
+FAULT = "spec"
+_NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
+_BOUNDS = {
+    "greater_than": ("gt", "must be greater than"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be less than"),
+    "less_than_equal": ("le", "must be at most"),
+}
+_WANTED = {  # by the first word of pydantic's kind of error
+    "string": "must be text",
+    "float": "must be a number",
+    "int": "must be a whole number",
+    "bool": "must be true or false",
+    "dict": "must be a mapping",
+    "model": "must be a mapping",
+    "list": "must be a list",
+    "tuple": "must be a list",
+}
+_EMPTY = "has no value; give one, or delete the line"
+
+
+class Faults:
+    """Collects mistakes at places relative to the object under validation; the end of the `with` block raises them
+    together as a ValidationError, to which pydantic adds its own path."""
+
+    def __enter__(self) -> Faults:
+        self.details: list[InitErrorDetails] = []
+        return self
+
+    def add(self, loc: Sequence[int | str], message: str, hint: str = "", on_key: bool = False) -> None:
+        """Adds a mistake. on_key: whether the mistake is the key at `loc` rather than its value."""
+        self.take(loc, fault(message, hint, on_key=on_key))
+
+    def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
+        """Adds a mistake made by `fault`, at a place."""
+        self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.details and kind is None:
+            raise ValidationError.from_exception_data("faults", self.details)
+
+
+def fault(message: str, hint: str = "", *, on_key: bool = False) -> PydanticCustomError:
+    """Returns the mistake of one field, for its validator to raise."""
+    return PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint, "on_key": on_key})
+
+
+def unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
+    """Returns message and hint for a key that no model at its place takes."""
+    known = keys_at(loc[:-1], data, root)
+    return f"unknown key{did_you_mean(str(loc[-1]), known)}", f"allowed: {', '.join(known)}" if known else ""
+
+
+def validated(
+    document: Document,
+    name: str,
+    root: type[Model],
+    *,
+    context: Mapping[str, Any] | None = None,
+    unknown: UnknownKey = unknown_key,
+    further: Callable[[Any], object] = lambda data: None,
+) -> Model:
+    """Returns the model of a document. Raises SpecError with all its mistakes.
+
+    name: name of the file, for messages. root: model of the whole file. further: raises ValidationError for mistakes in
+    the data that pydantic does not look for after a first one.
+    """
+    faults = list(document.faults)
+    if isinstance(document.data, dict):
+        try:
+            model = root.model_validate(document.data, context=context)
+            if not faults:
+                return model
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            try:
+                further(document.data)
+            except ValidationError as more:
+                errors += more.errors(include_url=False)
+            explained = [_explain(item, document, root, unknown) for item in errors[:MAX_FAULTS] if not _is_echo(item)]
+            faults += [fault for fault in explained if not document.broken(fault.loc)]
+    raise SpecError(report(name, faults))
+
+
+def _explain(error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey) -> Fault:
+    """Returns one error of pydantic as a fault at its place in the file."""
+    loc, kind = _without_kinds(tuple(error["loc"]), document.data), str(error["type"])
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    value = error.get("input")
+    on_key, hint = kind in ("extra_forbidden", "missing"), ""
+    if kind == "extra_forbidden":
+        message, hint = unknown(loc, document.data, root)
+    elif kind == "missing":
+        message = "required, and missing"
+    elif kind in ("union_tag_not_found", "union_tag_invalid", "literal_error", "enum"):
+        loc = (*loc, "kind") if kind.startswith("union") else loc
+        message, hint = _not_among(kind, value, context)
+    elif kind == FAULT:
+        message, hint, on_key = str(context["message"]), str(context["hint"]), bool(context.get("on_key"))
+    else:
+        message = _EMPTY if value is None else _unfit_value(kind, value, context, str(error["msg"]))
+    return Fault(*document.locate(loc, on_key), " ".join(message.split()), loc, hint)
+
+
+def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str) -> str:
+    """Returns why a value is not valid. message: pydantic's message."""
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        bound = context[key]
+        return f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {value}"
+    wanted = _WANTED.get(kind.split("_")[0])
+    if wanted and kind.endswith(("_type", "_from_float", "_parsing")):
+        quote = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+        return f"{wanted}, not {kind_of(value)}{quote}"
+    if kind == "string_pattern_mismatch":
+        return f'"{value}" is no name; a name {_NAME_RULE}'
+    return "needs at least one entry" if kind == "too_short" else message.removeprefix("Value error, ")
+
+
+def _is_echo(error: Mapping[str, Any]) -> bool:
+    """Returns whether a list is "too short" only because of invalid entries, which are reported one by one."""
+    value = error.get("input")
+    return error["type"] == "too_short" and isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
+
+
+def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str]:
+    expected = str(context.get("expected_tags" if kind.startswith("union") else "expected", ""))
+    known = re.findall(r"'([^']*)'", expected)
+    hint = f"allowed: {', '.join(known) or expected}"
+    if kind == "union_tag_not_found":
+        return "required, and missing", hint
+    value = context.get("tag", value) if kind == "union_tag_invalid" else value
+    if value is None:
+        return _EMPTY, hint
+    near = did_you_mean(value, known) if isinstance(value, str) else ""
+    text = f'"{value}"' if isinstance(value, str) else kind_of(value)
+    return f"{text} is not known here{near}", hint
+
+
+def _without_kinds(loc: Loc, data: Any) -> Loc:
+    """Returns the path of the file; pydantic's path also contains the `kind` of a chosen union member."""
+    kept: list[int | str] = []
+    here = data
+    for part in loc:
+        if isinstance(here, dict) and part not in here and here.get("kind") == part:
+            continue
+        if here is not None and not isinstance(here, dict | list):
+            break  # below a plain value the parts are names of pydantic's own branches
+        here = _step(here, part)
+        kept.append(part)
+    return tuple(kept)
+
+
+def _step(here: Any, part: int | str) -> Any:
+    if isinstance(here, dict):
+        return here.get(part)
+    return here[part] if isinstance(here, list) and isinstance(part, int) and part < len(here) else None
+
+
+def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
+    """Returns the keys that the mapping at `loc` takes; empty if any key is allowed or the model is ambiguous."""
+    models = [root]
+    for part in loc:
+        data = _step(data, part)
+        fields = [model.model_fields[str(part)] for model in models if part in model.model_fields]
+        if fields:  # else part is an index, or a key of a mapping of models
+            models = [model for field in fields for model in _models(field.annotation)]
+        kind = data.get("kind") if isinstance(data, dict) else None
+        models = [model for model in models if kind in _kinds(model)] or models
+    return [field.alias or name for name, field in models[0].model_fields.items()] if len(models) == 1 else []
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yields the models in an annotation such as `dict[str, A | B]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models(argument)
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()

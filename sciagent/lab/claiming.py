@@ -1,0 +1,237 @@
+"""Claims of tasks. A claim has no end: its person gives it back, or another one takes it over.
+
+The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
+day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
+when its task is claimed is booked beyond the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import attempts, leases, spend
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue.leases import Claim, JobEnd
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+from sciagent.store.results import candidates
+
+GIVE_BACK = timedelta(days=1)  # after a claim, within which its cost is given back
+
+
+@contextmanager
+def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, BuiltRung]]:
+    """Opens a transaction under the lock of the campaign. Raises UsageError if the task is not one of the campaign."""
+    with built.ledger.begin() as connection:
+        lock_all(connection, [(built, task_id)])
+        yield connection, *found(connection, built, task_id)
+
+
+def found(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
+    """Returns a task and its rung. Raises UsageError if the task is not one of the campaign."""
+    task = tasks.find(connection, task_id)
+    rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
+    if task is None or rung is None:
+        raise UsageError(f"task {task_id} is not on the list of {built.row.name}", "see: sciagent lab list")
+    return task, rung
+
+
+def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> None:
+    """Locks all campaigns that an answer to one of the tasks may touch, in one order: a correction places the candidate
+    again in each campaign with the rung."""
+    campaign_ids = set()
+    for built, task_id in several:
+        task, rung = found(connection, built, task_id)
+        shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
+        campaign_ids |= {id_ for id_, _ in shared}
+    for campaign_id in sorted(campaign_ids):
+        directives.lock(connection, campaign_id)
+
+
+def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:
+    """Claims a task for a person. take_over: also if somebody else has it, whose claim ends then.
+
+    Raises UsageError if the task is not free, is not approved, or the week's slots are used."""
+    with locked(built, task_id) as (connection, task, rung):
+        if task.state is JobState.RUNNING and take_over and task.claimed_by != who:
+            _end(connection, built, task, rung, f"taken over by {who}")
+            note(connection, task, who, "took over", before=task.claimed_by)
+            task = tasks.find(connection, task_id) or task
+        return claim_here(connection, built, task, rung, who)
+
+
+def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> Claim:
+    """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
+    _check_free(connection, task, rung, who)
+    cost = _cost(connection, rung, task)
+    spend.release_many(connection, [task.id])
+    if (shortfall := _shortfall(BudgetTracker(built, connection), task, cost)) is not None:
+        raise UsageError(shortfall)
+    return _booked(connection, built, task, rung, who, cost)
+
+
+def claim_finished(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> str:
+    """Claims a task whose measurement is finished, in the transaction of `locked`. What was measured is recorded also
+    where the budget does not hold it: it overdraws the budget, and the next claim waits until that is made up for.
+
+    Returns a message on the limit that it overdraws; empty if it overdraws none. Raises UsageError if the task is not
+    free or not approved."""
+    _check_free(connection, task, rung, who)
+    cost = _cost(connection, rung, task)
+    spend.release_many(connection, [task.id])
+    budget = BudgetTracker(built, connection)
+    shortfall = _shortfall(budget, task, cost)
+    if shortfall is None:
+        _booked(connection, built, task, rung, who, cost)
+        return ""
+    _booked(connection, built, task, rung, who, cost, overdrawn=shortfall)
+    budget.spend(cost)
+    if (wait := budget.resumes([cost])) is not None:
+        return f"the slots of the week were used; this measurement counts on top, and the next claim waits: {wait}"
+    return f"the budget was used; this measurement counts on top: {shortfall}"
+
+
+def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
+    """Returns a message on the limit that the cost of a task exceeds; None if the budget holds it."""
+    if (wait := budget.resumes([cost])) is not None:
+        return f"no slot is left this week: {wait}"
+    if (shortfall := budget.shortfall(cost, 0.0)) is not None:
+        return f"the budget does not hold task {task.id}: {shortfall}"
+    return None
+
+
+def _booked(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str, cost: Cost, **about: object
+) -> Claim:
+    """Gives a free task to a person, and books its cost. about: more words for the audit trail."""
+    made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
+    if made is None:
+        raise UsageError(f"task {task.id} is not wanted any more")
+    spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
+    tasks.changed(connection, task.id)
+    note(connection, task, who, "claimed", fence=made.fence, **about)
+    free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
+    if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
+        campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes
+    return made
+
+
+def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
+    """Raises UsageError if a person cannot have a task, with who has it or what it waits for."""
+    if task.state is JobState.RUNNING:
+        if task.claimed_by == who:
+            raise UsageError(f"task {task.id} is yours already")
+        raise UsageError(
+            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC",
+            f"take it over with: sciagent lab claim {task.id} --take-over",
+        )
+    if task.state is not JobState.QUEUED:
+        raise UsageError(f"task {task.id} is over: {task.state}")
+    if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
+        raise UsageError(
+            f"task {task.id} waits for the word of a chemist", f"approve it with: sciagent lab approve {task.id}"
+        )
+    if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
+        raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
+    asking = tasks.asking_for(connection, task.evidence_key)
+    taken = [each for each in asking if each.state is JobState.RUNNING]
+    if taken:
+        first = taken[0]
+        raise UsageError(
+            f"task {first.id} of {first.campaign} asks for the same, and is with {first.claimed_by}; its answer counts "
+            f"for task {task.id}, too"
+        )
+
+
+def release(built: Built, task_id: int, who: str, why: str) -> bool:
+    """Gives a claimed task back to the list; returns whether its cost was given back, too. Raises UsageError if the
+    person does not have it."""
+    with locked(built, task_id) as (connection, task, rung):
+        if task.state is not JobState.RUNNING or task.claimed_by != who:
+            raise UsageError(f"task {task_id} is not claimed by {who}")
+        if task.in_review_id is not None:
+            raise UsageError(f"the answer of task {task_id} waits for its review; it cannot be given back")
+        is_soon = _end(connection, built, task, rung, why)
+        note(connection, task, who, "gave back", why=why)
+        campaigns.wake(connection, built.row.id)
+        return is_soon
+
+
+def approve(built: Built, task_id: int, who: str) -> None:
+    """Lets a task that needs a chemist's word go on the list. Raises UsageError if somebody has approved it, or it is
+    over."""
+    with locked(built, task_id) as (connection, task, _):
+        _approve(connection, task, who)
+
+
+def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
+    """Lets several tasks of one ledger go on the list at once; returns their number. Tasks that somebody else has
+    approved meanwhile, and those that are over, stay as they are."""
+    number = 0
+    with several[0][0].ledger.begin() as connection:
+        lock_all(connection, several)
+        for built, task_id in several:
+            task, _ = found(connection, built, task_id)
+            if task.approved_by is None and task.state is JobState.QUEUED:
+                _approve(connection, task, who)
+                number += 1
+    return number
+
+
+def _approve(connection: Connection, task: LabTask, who: str) -> None:
+    if task.approved_by is not None:
+        raise UsageError(f"task {task.id} is approved by {task.approved_by} already")
+    if task.state is not JobState.QUEUED:
+        raise UsageError(f"task {task.id} is over: {task.state}")
+    tasks.changed(connection, task.id, approved_by=who[:200], approved_at=db_now(connection))
+    note(connection, task, who, "approved")
+
+
+def note(connection: Connection, task: LabTask, who: str, what: str, **payload: object) -> None:
+    """Appends an act on a task to the audit trail."""
+    audit.append(connection, who, what, "task", task.id, campaign_id=task.campaign_id, **payload)
+
+
+def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
+    """Ends the claim of a task without an answer. Returns whether its cost was given back."""
+    claim, begun = claim_of(connection, task)
+    cost, is_soon = _cost(connection, rung, task), db_now(connection) - begun <= GIVE_BACK
+    if is_soon:
+        spend.give_back(connection, claim.attempt_id)
+    state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
+    kept = {} if is_soon else cost
+    outcome = Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000]
+    attempts.end_many(connection, [AttemptEnd(claim.attempt_id, AttemptState.CANCELLED, kept, None, *outcome)])
+    leases.end_held(connection, [JobEnd(claim, state, None)])
+    attempts.mark_end(connection, [claim.attempt_id])
+    if state is JobState.QUEUED:
+        reserved = BudgetTracker(built, connection).stocks_of(cost)
+        spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
+    tasks.changed(connection, task.id)
+    return is_soon
+
+
+def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
+    """Returns the claim of a task that somebody has, and when it began."""
+    claim = tasks.claim_of(connection, task.id)
+    if claim is None or task.claimed_at is None:
+        raise UsageError(f"task {task.id} is not claimed")
+    return claim, task.claimed_at
+
+
+def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    return rung.declared(candidate) or Cost()

@@ -1,0 +1,262 @@
+"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sciagent.campaign.core.build import Built
+from sciagent.domain.answers.lab import LabTaskAnswer
+from sciagent.domain.lab import NOT_OBTAINED
+from sciagent.domain.people.actor import Actor
+from sciagent.domain.people.roles import Right, Rights
+from sciagent.domain.text import read_id
+from sciagent.errors import SciagentError, UsageError, did_you_mean
+from sciagent.lab import answering, claiming
+from sciagent.lab.answering import LabEntry
+from sciagent.lab.listing import TaskReader
+from sciagent.lab.typed_answers import typed_answer
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import tasks
+from sciagent.web.lab.form_fields import TypedForm
+from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.site import site_of, to, visitor
+
+MOST_ROWS, MOST_BYTES = 500, 2_000_000
+FIXED = ("task", "code", "smiles")
+WORDS = ("not_obtained", "why", "comment")
+PARTS = ("value", "unit", "spread")
+MANY_CELLS = "it has more cells than the head; write a decimal point, and put texts with commas in quotation marks"
+pages = Pages()
+
+
+class TrialRunError(Exception):
+    """Undoes the transaction of a trial run."""
+
+
+@dataclass
+class SheetRow:
+    """A row of a sheet: its cells as typed, and what is wrong with it."""
+
+    line: int
+    cells: Mapping[str, str]
+    fault: str = ""
+    fault_in: str = ""
+    """The column that is at fault; empty for the whole row."""
+    done: str = ""
+    is_beyond: bool = False
+    """Whether the measurement overdraws the budget."""
+
+
+@dataclass
+class AnswerSheet:
+    """A sheet as it was read."""
+
+    columns: Sequence[str]
+    rows: list[SheetRow]
+    text: str = ""
+    fault: str = ""
+    written: bool = field(default=False)
+
+    @property
+    def is_right(self) -> bool:
+        return not self.fault and bool(self.rows) and not any(row.fault for row in self.rows)
+
+
+@pages.get("/sheet.csv", RouteRule(Right.WORK))
+def template(request: Request) -> Response:
+    """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
+    site, who = site_of(request), visitor(request)
+    reader = site.reader
+    with site.ledger.read() as connection:
+        among = who.rights.campaigns(Right.WORK)
+        own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
+        shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
+    units = {asked.property: asked.units[0] for task in shown for asked in task.asks}
+    names = [f"{part}.{name}" for name in units for part in PARTS]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow([*FIXED, *names, *WORDS])
+    for task in shown:
+        asked = {each.property for each in task.asks}
+        cells = [units[name] if part == "unit" and name in asked else "" for name in units for part in PARTS]
+        writer.writerow([task.task, task.code or "", task.text, *cells, "", "", ""])
+    headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
+    return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@pages.get("/sheet", RouteRule(Right.WORK))
+def sheet_form(request: Request) -> Response:
+    return _page(request, None)
+
+
+@pages.post("/sheet", RouteRule(Right.WORK))
+def sheet(request: Request) -> Response:
+    """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
+    site, who, form = site_of(request), visitor(request), request.state.form
+    given = form.get("file")
+    try:
+        text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
+        read = read_sheet(text)
+    except UsageError as error:
+        read = AnswerSheet((), [], fault=str(error))
+    if not read.fault:
+        write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
+    if read.written:
+        beyond = 1 if any(row.is_beyond for row in read.rows) else None
+        return to("/tasks", sheet=len(read.rows), beyond=beyond)
+    return _page(request, read, 200 if read.is_right else 400)
+
+
+def _page(request: Request, sheet: AnswerSheet | None, status: int = 200) -> Response:
+    return site_of(request).page(request, "sheet.html.j2", status, sheet=sheet, reasons=list(NOT_OBTAINED))
+
+
+def _decoded(file: UploadFile) -> str:
+    content = file.file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"the sheet has more than {MOST_BYTES:,} bytes; split it")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError("the sheet is not UTF-8 text; save it as: CSV UTF-8 (with commas)") from None
+
+
+def read_sheet(text: str) -> AnswerSheet:
+    """Returns the rows of a sheet; rows without an answer are left out."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    head = lines[0] if lines else ""
+    reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
+    reader.fieldnames = columns = [name.strip() for name in reader.fieldnames or ()]
+    if fault := _fault_of_head(head, columns):
+        return AnswerSheet(columns, [], text, fault)
+    asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
+    try:
+        rows = [_row(reader.line_num, cells) for cells in reader]
+    except csv.Error:
+        longest = f"{csv.field_size_limit():,}"
+        fault = (
+            f"near line {reader.line_num + 1} a cell has more than {longest} characters, or a quotation mark is "
+            "missing or too many"
+        )
+        return AnswerSheet(columns, [], text, fault)
+    rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
+    _mark_repeated(rows)
+    fault = "" if rows else "no row has a value, or a reason why there is none"
+    if len(rows) > MOST_ROWS:
+        fault = f"{len(rows)} rows; {MOST_ROWS} are the most"
+    return AnswerSheet(columns, rows, text, fault)
+
+
+def _mark_repeated(rows: Sequence[SheetRow]) -> None:
+    """Notes a fault of each row whose task has an answer in an earlier row."""
+    lines: dict[str, int] = {}
+    for row in rows:
+        task = row.cells.get("task", "")
+        if task in lines and not row.fault:
+            row.fault = f"task {task[:20]} has an answer in line {lines[task]} already; leave one of them out"
+            row.fault_in = "task"
+        lines.setdefault(task, row.line)
+
+
+def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
+    kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
+    return SheetRow(line, kept, MANY_CELLS if None in cells else "")
+
+
+def _fault_of_head(head: str, columns: Sequence[str]) -> str:
+    """Returns what is wrong with the first line of a sheet; empty if nothing is."""
+    if ";" in head and "," not in head:
+        fix = "save it as CSV with commas, and numbers with a decimal point"
+        return f"the sheet has semicolons between its cells, as a German Excel writes; {fix}"
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        return f"the sheet has the column `{twice[0][:40]}` twice; leave one of them out"
+    return "" if "task" in columns else "the sheet has no column `task`; take the template"
+
+
+def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
+    """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
+    reader = TaskReader(ledger)
+    ready = [(row, *found) for row in sheet.rows if (found := _ready(ledger, reader, sheet, row, who, rights))]
+    try:
+        with ledger.begin() as connection:
+            claiming.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
+            for row, built, task_id, entry in ready:
+                try:
+                    with connection.begin_nested():
+                        done = answering.enter_here(connection, built, task_id, entry)
+                except SciagentError as error:
+                    row.fault = str(error)
+                    continue
+                row.is_beyond = bool(done.overdrawn)
+                row.done = "known" if done.was_known else "for review" if done.in_review else "evidence"
+            if is_trial or not sheet.is_right:
+                raise TrialRunError
+    except TrialRunError:
+        return
+    sheet.written = True
+
+
+def _ready(
+    ledger: Ledger, reader: TaskReader, sheet: AnswerSheet, row: SheetRow, who: Actor, rights: Rights
+) -> tuple[Built, int, LabEntry] | None:
+    """Returns what a row would write; None if it has a fault, which is noted with its column."""
+    if row.fault:
+        return None
+    try:
+        task = _task(ledger, reader, row, rights)
+        said = _said(sheet, row, task)
+        answer = typed_answer(said)
+    except SciagentError as error:
+        row.fault = str(error)
+        row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
+        return None
+    # the same row sent again writes nothing
+    key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
+    built = reader.built(task.campaign)
+    return (
+        built,
+        task.task,
+        LabEntry(answer, said, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
+    )
+
+
+def _column_of(fault: str, columns: Sequence[str]) -> str:
+    """Returns the column of an answer that is at fault, by what is said of it; empty for the whole row."""
+    if "is no reason" in fault:
+        return "not_obtained"
+    column = f"{'spread' if 'uncertainty' in fault else 'value'}.{fault.partition(':')[0]}"
+    return column if column in columns else ""
+
+
+def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> LabTaskAnswer:
+    number = row.cells["task"]
+    row.fault_in = "task"
+    with ledger.read() as connection:
+        task_id = read_id(number)
+        task = None if task_id is None else tasks.find(connection, task_id)
+        if task is None or not rights.may(Right.WORK, task.campaign_id):
+            raise UsageError(f'there is no task "{number[:20]}"')
+        [shown] = reader.shown(connection, [task])
+    if (smiles := row.cells.get("smiles")) and smiles != shown.text:
+        row.fault_in = "smiles"
+        raise UsageError(f"task {number} is {shown.text}; rows were moved against each other")
+    row.fault_in = ""
+    return shown
+
+
+def _said(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
+    asked = {each.property for each in task.asks}
+    for column in sheet.columns:
+        part, _, name = column.partition(".")
+        if name and part in PARTS and name not in asked and row.cells.get(column) and part != "unit":
+            row.fault_in = column
+            raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
+    return TypedForm(row.cells).said(task.asks)

@@ -1,0 +1,274 @@
+"""The list of a person, one task a page, and what people do with a task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import HTTPException, Query
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.lab import reviewing, sampling
+from sciagent.domain.jobs.sample_codes import read_code
+from sciagent.domain.people.roles import Right
+from sciagent.domain.text import read_id
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
+from sciagent.lab import answering, claiming
+from sciagent.lab.pages.form import kept
+from sciagent.lab.typed_answers import read_number, typed_answer
+from sciagent.store.campaign_state import directives
+from sciagent.store.lab import samples, tasks
+from sciagent.web.errors import said_of
+from sciagent.web.lab.form_fields import LIMITS, TypedForm
+from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
+from sciagent.web.lab.task_lists import read_lists
+from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.security import passwords
+from sciagent.web.site import site_of, task_of, texts, to, visitor, wants_json
+from sciagent.web.words import in_words
+
+PAGE, MOST = 25, 1_000_000
+READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
+pages = Pages()
+
+
+@pages.get("/tasks", RouteRule(Right.READ))
+def task_list(
+    request: Request,
+    skip: Annotated[int, Query(ge=0, le=MOST)] = 0,
+    saved: int = 0,
+    review: bool = False,
+    sheet: int = 0,
+    approved: int | None = None,
+    left: int = 0,
+    beyond: bool = False,
+) -> Response:
+    """Shows the list. saved: a task that was answered just now; review: whether it waits for another person; beyond:
+    whether the budget was used before. sheet: number of answers that a sheet brought. approved, left: numbers of tasks
+    that were."""
+    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left, beyond=beyond)
+
+
+def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
+    """Shows what the person has claimed, what waits for a review or for the person's approval, and what is next, the
+    most valuable first. done: numbers that say what was done just now."""
+    site = site_of(request)
+    lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
+    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
+    return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
+
+
+@pages.get("/scan", RouteRule(Right.READ))
+def scan(request: Request, code: str = "") -> Response:
+    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
+    a fault the list has the cursor in its field, so that a scanner can type again."""
+    try:
+        return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
+    except UsageError as error:
+        status, fault = said_of(error)
+        return _list(request, status=status, fault=fault)
+
+
+@pages.get("/s/{code}", RouteRule(Right.READ))
+def vial(request: Request, code: str) -> Response:
+    """Opens the task of a vial, from the QR code of its label."""
+    return _open_vial(request, code)
+
+
+def _open_vial(request: Request, code: str) -> Response:
+    """Shows the task of a vial: one that the person has claimed, else an open one, else the last."""
+    site, who = site_of(request), visitor(request)
+    with site.ledger.read() as connection:
+        sample = samples.find(connection, read_code(code))
+        if sample is None:
+            raise UsageError(f"no vial has the code {code[:20]}")
+        of = tasks.of_candidate(connection, sample.candidate_id)
+    found = [task for task in of if who.rights.may(Right.READ, task.campaign_id)]
+    if not found:
+        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
+    best = next((task for task in found if task.claimed_by == who.who), found[0])
+    return to(f"/tasks/{best.id}", vial=sample.code)
+
+
+@pages.get("/tasks/{task}", READ)
+def task_page(
+    request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False, beyond: bool = False
+) -> Response:
+    """Shows one task with its form. saved, review, beyond: as in the list."""
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, beyond=beyond)
+
+
+def _page(
+    request: Request,
+    form: TypedForm,
+    status: int = 200,
+    fault: str | None = None,
+    saved: int = 0,
+    review: bool = False,
+    beyond: bool = False,
+    conflict: bool = False,
+    changed: str = "",
+    seen: int = 0,
+) -> Response:
+    """Shows a task. conflict: somebody answered while the person was typing. changed: the difference between the
+    submission `seen`, which a reviewer read, and the one that waits."""
+    site = site_of(request)
+    task = task_of(request)
+    page = read_task(site.ledger, task, site.reader)
+    if page.latest:  # a correction is in the unit of the answer
+        form = form.with_units(page.latest.said)
+    others = [each for each in page.others if visitor(request).rights.may(Right.READ, each.campaign_id)]
+    may = {right: visitor(request).rights.may(right, task.campaign_id) for right in Right}
+    words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
+    return site.page(
+        request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
+        review=review, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
+        read=next((each for each in page.answers if each.id == seen), None),
+    )  # fmt: skip
+
+
+@pages.post("/tasks/{task}/enter", WORK)
+def enter(request: Request, task: int) -> Response:
+    """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
+    site, form = site_of(request), TypedForm(texts(request))
+    page = read_task(site.ledger, task_of(request), site.reader)
+    try:
+        said = form.said(page.task.asks)
+        answer = typed_answer(said)
+        entry = answering.LabEntry(
+            answer, said, visitor(request).who, form.of("key")[:64] or uuid.uuid4().hex, form.of("why") or None,
+            form.of("sample") or None, kept(site.ledger, request.state.form), _seen(form),
+        )  # fmt: skip
+        done = answering.enter(_built(request, page.task.campaign), task, entry)
+    except (UsageError, EvidenceConflictError) as error:
+        conflict, (status, fault) = isinstance(error, AnsweredMeanwhileError), said_of(error)
+        fault = in_words(fault)
+        if wants_json(request):
+            return JSONResponse({"detail": fault, "conflict": conflict}, status)
+        if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
+            form = TypedForm({name: text for name, text in form.fields.items() if name != "key"})
+        return _page(request, form, status, fault, conflict=conflict)
+    beyond = 1 if done.overdrawn else None
+    after = to(_next(request, task), saved=task, review=1 if done.in_review else None, beyond=beyond)
+    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
+    return JSONResponse(recorded | {"next": after.headers["location"]}) if wants_json(request) else after
+
+
+def _seen(form: TypedForm) -> int | None:
+    return read_id(form.of("seen"))
+
+
+def _next(request: Request, task: int) -> str:
+    """Returns the page of the person's next task: one that they have claimed, else the list."""
+    site, who = site_of(request), visitor(request)
+    with site.ledger.read() as connection:
+        own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
+    following = next((each for each in own if each.id != task and each.in_review_id is None), None)
+    return f"/tasks/{following.id}" if following else "/tasks"
+
+
+@pages.post("/tasks/{task}/claim", WORK)
+def claim(request: Request, task: int) -> Response:
+    built = _of(request)
+    claiming.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/release", WORK)
+def release(request: Request, task: int) -> Response:
+    claiming.release(_of(request), task, visitor(request).who, _reason(request))
+    return to("/tasks")
+
+
+@pages.post("/tasks/{task}/approve", DECIDE)
+def approve(request: Request, task: int) -> Response:
+    claiming.approve(_of(request), task, visitor(request).who)
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/approve", RouteRule(Right.DECIDE))
+def approve_several(request: Request) -> Response:
+    """Approves the tasks that were ticked on the list."""
+    site, who, form = site_of(request), visitor(request), request.state.form
+    numbers = {number for text in form.getlist("task") if (number := read_id(str(text))) is not None}
+    if not numbers:
+        raise UsageError("no task was ticked; nothing was approved")
+    with site.ledger.read() as connection:
+        found = [(number, tasks.find(connection, number)) for number in sorted(numbers)]
+    several, opened = [], dict[str, Built]()
+    for number, task in found:
+        if task is None or not who.rights.may(Right.DECIDE, task.campaign_id):
+            raise HTTPException(403, f"task {number} is none that you may approve; nothing was approved")
+        if task.campaign not in opened:
+            opened[task.campaign] = _built(request, task.campaign)
+        several.append((opened[task.campaign], number))
+    approved = claiming.approve_all(several, who.who)
+    return to("/tasks", approved=approved, left=len(several) - approved)
+
+
+@pages.post("/tasks/{task}/review", WORK)
+def review(request: Request, task: int) -> Response:
+    """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
+    the page showed, both are shown, and nothing is recorded."""
+    built = _of(request)
+    who = visitor(request).who
+    said = TypedForm(texts(request))
+    seen = _seen(said) or 0
+    try:
+        if said.of("decision") == "accept":
+            reviewing.accept(built, task, who, seen)
+        else:
+            reviewing.send_back(built, task, who, _reason(request), seen)
+    except AnswerChangedError as error:
+        status, fault = said_of(error)
+        return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sign", WORK)
+def sign(request: Request, task: int) -> Response:
+    """Signs the last answer, after the password was typed once more."""
+    site, said, person = site_of(request), texts(request), visitor(request).person
+    assert person is not None  # the rule of the route saw to it
+    meaning = next((each for each in reviewing.MEANINGS if each == said.get("meaning")), None)
+    if meaning is None:
+        raise UsageError("say what the signature means")
+    if passwords.checked(site.ledger, person.login, said.get("password", "")) is None:
+        raise UsageError("the password does not fit; nothing was signed")
+    seen = _seen(TypedForm(said)) or 0
+    reviewing.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sample", WORK)
+def register(request: Request, task: int) -> Response:
+    """Registers a vial of the task's molecule; its label is printed next."""
+    said = texts(request)
+    more: dict[str, object] = {name: said.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
+    made = sampling.register(
+        _of(request), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
+        purity=_fraction(said), **more,
+    )  # fmt: skip
+    return to("/labels", codes=made.code)
+
+
+def _fraction(said: Mapping[str, str]) -> float | None:
+    """Returns the purity of a vial, which is typed in percent."""
+    text = said.get("purity", "").strip().rstrip("%").strip()
+    return read_number("purity in percent", text, "number").value / 100 if text else None
+
+
+def _reason(request: Request) -> str:
+    return directives.reason(texts(request).get("why", ""))
+
+
+def _of(request: Request) -> Built:
+    """Returns the campaign of the task that the path names."""
+    return _built(request, task_of(request).campaign)
+
+
+def _built(request: Request, campaign: str) -> Built:
+    return open_for_people(site_of(request).ledger, campaign)

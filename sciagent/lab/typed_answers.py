@@ -1,0 +1,242 @@
+"""Texts that people typed, read as an answer. `read_number` is the only function that reads their numbers: forms,
+sheets, instruments and the command line call it. A decimal comma, a unit that does not fit, or a number that is not
+finite is refused with the fix."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from sciagent.domain.lab import NOT_OBTAINED, LabAnswer
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import Property, properties
+from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.text import cut
+from sciagent.domain.units import unit_words
+from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mean
+
+_DIGITS = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(
+    rf"(?P<sign>[<>]?) ?(?P<digits>[+-]?{_DIGITS})(?: ?(?:±|\+/-) ?(?P<spread>{_DIGITS}))?"
+    r" ?(?P<unit>[^0-9<>±+.-].*)?"
+)
+SPELLED = {"\u2212": "-", "\u2013": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u00b5": "u", "\u03bc": "u"}
+UNITS = {
+    "°C": "degC",
+    "C": "degC",
+    "M": "mol/L",
+    "mM": "mmol/L",
+    "uM": "umol/L",
+    "nM": "nmol/L",
+    "%": "%",
+    "ε": "L/mol/cm",
+}
+MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
+"""{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
+MOST_READINGS = 1000
+LONGEST_NUMBER = 200  # characters of a number with its unit
+LARGEST = 1e50
+"""Size of a number that a person may type. An uncertainty is 0 or at least 1 / LARGEST. So all weights and squares of
+such numbers are finite, and no later sum fails."""
+MOST_PLACES = 30
+"""Decimal places of a mean; of readings with more, the mean is written with an exponent."""
+NOTHING = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write where there is no value
+
+
+@dataclass(frozen=True)
+class TypedNumber:
+    """A number as a person typed it."""
+
+    sign: str
+    """`<` or `>` for a limit; empty for an exact value."""
+    digits: str
+    value: float
+    """The number that the digits are; it is finite."""
+    spread: str
+    """The digits after `±`; empty without."""
+    unit: str
+    """The unit as it was typed; empty without one."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a number alone, without limit, uncertainty and unit."""
+        return not (self.sign or self.spread or self.unit)
+
+
+def read_number(name: str, text: str, what: str = "") -> TypedNumber:
+    """Returns the number that a person typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`.
+
+    name: the property, which begins the message. what: `reading`, `uncertainty` or such for a number that stands alone;
+    empty for a value, which may have a limit, an uncertainty and a unit.
+    Raises UsageError, with what would be right, for a text that is no number, or whose
+    number is not finite, or above LARGEST."""
+    plain = _spelled(text)
+    if len(plain) > LONGEST_NUMBER:
+        raise UsageError(f'{name}: "{cut(plain, 40)}" has {len(plain):,} characters; a number has {LONGEST_NUMBER}')
+    found = _NUMBER.fullmatch(plain)
+    said = f'the {what} "{cut(text, 40)}"' if what else f'"{cut(text, 80)}"'
+    if found is None or "," in plain:
+        kind = "is no number" if what else "is no number with a unit"
+        raise UsageError(f"{name}: {said} {kind}{_hint(name, plain, what)}")
+    number = TypedNumber(
+        found["sign"], found["digits"], float(found["digits"]), found["spread"] or "", (found["unit"] or "").strip()
+    )
+    if what and not number.is_bare:
+        raise UsageError(f"{name}: {said} is no number{_hint(name, plain, what)}")
+    if abs(number.value) > LARGEST:
+        raise UsageError(f"{name}: {said} is too large; no quantity is above {LARGEST:g}, so look at its exponent")
+    if number.value == 0 and Decimal(number.digits) != 0:
+        raise UsageError(f"{name}: {said} is too small to be told from 0; look at its exponent")
+    return number
+
+
+def _spelled(text: str) -> str:
+    """Returns a text without spaces around it, and with the signs that numbers are written with here."""
+    return "".join(SPELLED.get(letter, letter) for letter in text).strip()
+
+
+def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
+    """Returns the answer. said: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
+    form asked, also `means` (one of MEANINGS), `readings`, whose mean stands in `values`, and `grades` by property.
+
+    Raises UsageError with the fix for a text that is no number, and for values beside `not_obtained`."""
+    if text := said.get("not_obtained"):
+        if said["values"]:
+            raise UsageError("there are values, and a reason why there are none; give one of the two")
+        if text not in NOT_OBTAINED:
+            raise UsageError(
+                f'"{text}" is no reason{did_you_mean(text, NOT_OBTAINED)}; one of: {", ".join(NOT_OBTAINED)}'
+            )
+        return LabAnswer(not_obtained=Reason(text))
+    if grades := said.get("grades"):
+        return LabAnswer(grades=dict(grades))
+    if not said["values"]:
+        raise UsageError("no value was given, and no reason why it was not obtained")
+    spreads = said["uncertainties"]
+    for name in spreads:
+        if name not in said["values"]:
+            raise UsageError(f"an uncertainty of {name}, but no value")
+    means, readings = said.get("means", {}), said.get("readings", {})
+    return LabAnswer(
+        {
+            name: _meant(typed(name, text, spreads.get(name), said["limit"]), means.get(name, ""), readings.get(name))
+            for name, text in said["values"].items()
+        }
+    )
+
+
+def mean_of(name: str, text: str) -> tuple[str, str, int]:
+    """Returns (mean, standard error, number) of readings, as texts. text: numbers between spaces, semicolons or lines.
+
+    Raises UsageError for fewer than two readings, or one that is no number."""
+    given = _split_readings(text)
+    if not 2 <= len(given) <= MOST_READINGS:
+        raise UsageError(f"{name}: {len(given)} reading; give 2 to {MOST_READINGS}, or type the value above")
+    readings = [read_number(name, each, "reading") for each in given]
+    mean = statistics.fmean(reading.value for reading in readings)
+    error = statistics.stdev(reading.value for reading in readings) / math.sqrt(len(readings))
+    places = max(1 + max(map(_places, readings)), _places_of_two_digits(error))
+    return f"{mean:.{places}f}" if places <= MOST_PLACES else f"{mean:.9e}", f"{error:.3g}", len(readings)
+
+
+def _split_readings(text: str) -> list[str]:
+    return re.split(r"[\s;]+", _spelled(text).strip(" ;\n\t"))
+
+
+def _places_of_two_digits(error: float) -> int:
+    """Returns the number of decimal places that show two digits of a standard error, so that to round the mean moves it
+    by at most a twentieth of its error."""
+    return max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
+
+
+def _places(number: TypedNumber) -> int:
+    """Returns the number of decimal places of a number as it was typed: 2 for `4.31`, 5 for `1.2e-4`."""
+    if number.value == 0:
+        return len(number.digits.partition(".")[2])
+    exponent = Decimal(number.digits).as_tuple().exponent
+    assert isinstance(exponent, int)  # the number is finite
+    return max(0, -exponent)
+
+
+def _meant(quantity: Quantity, means: str, readings: str | None) -> Quantity:
+    """Returns the quantity with its standard uncertainty (k = 1). means: what the person says that ± is."""
+    n = len(_split_readings(readings)) if readings else 1
+    if means and means not in MEANINGS:
+        raise UsageError(f'"{means[:40]}" is no meaning of ±; one of: {", ".join(MEANINGS)}')
+    factor = MEANINGS[means or "standard"]
+    spread = None if quantity.uncertainty is None else quantity.uncertainty * factor
+    return replace(quantity, uncertainty=spread, n=n)
+
+
+def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Quantity:
+    """Returns a quantity as it was typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`. Raises UsageError with what
+    would be right."""
+    known = properties()
+    if name not in known:
+        raise UnknownNameError("property", name, known)
+    number = read_number(name, text)
+    unit = _unit(name, number.unit, known[name])
+    if number.spread and spread is not None:
+        raise UsageError(f"{name}: the uncertainty is given twice, as {number.spread} and as {cut(spread, 40)}")
+    chosen = Censoring(limit or "none")
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(number.sign, chosen)
+    if chosen not in (Censoring.NONE, censoring):
+        raise UsageError(f'{name}: "{cut(text, 40)}" says {censoring}, and {chosen} was chosen; give one of the two')
+    as_typed = f"{number.sign}{number.digits}{'' if unit == '1' else ' ' + unit}"
+    uncertainty = _uncertainty(name, number.spread or spread)
+    return Quantity(number.value, unit, uncertainty, censoring, as_typed=as_typed)
+
+
+def _hint(name: str, plain: str, what: str) -> str:
+    """Returns what would be right in place of a text that is no number. name, what: as in `read_number`."""
+    if plain.lower() in NOTHING:
+        return "; where there is no value, say why: it was not obtained, or give the task back"
+    number = cut(plain, 80)
+    if re.match(r"[<>]? ?[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]", plain):
+        return "; write it without commas between the thousands: " + number.replace(",", "")
+    if "." not in plain and re.search(r"[0-9],[0-9]", plain) and not re.search(r"[0-9],[0-9]+,", plain):
+        return "; write a decimal point: " + number.replace(",", ".")
+    if what == "reading" and "," in plain:
+        return "; put spaces, semicolons or lines between the readings"
+    if what == "reading" and re.search(r"[A-Za-z°%]", plain):
+        return "; write the readings without a unit: they are in the unit that is chosen above"
+    if what == "uncertainty":
+        return ", at least 0; write it in the unit of the value, and without its unit"
+    if what:
+        return "; write it as a number alone, such as 12.3"
+    prop = properties().get(name)
+    unit = "" if prop is None or "1" in prop.units else f" {unit_words(prop.units[0])}"
+    return f"; write it as 12.3{unit}, <0.05{unit} or 12.3 ± 0.1{unit}"
+
+
+def _unit(name: str, text: str, prop: Property) -> str:
+    unit = text if text in prop.units else UNITS.get(text, text)
+    if not unit and "1" in prop.units:
+        return "1"
+    if not unit:
+        raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop)}")
+    if unit not in prop.units:
+        is_known = any(unit in other.units for other in properties().values())  # of another kind of quantity
+        nearest = "" if is_known else did_you_mean(unit, prop.units)
+        raise UnitError(f'{name} is not given in "{cut(text, 40)}"{nearest}; it takes: {_listed(prop)}')
+    return unit
+
+
+def _listed(prop: Property) -> str:
+    return ", ".join(map(unit_words, prop.units))
+
+
+def _uncertainty(name: str, text: str | None) -> float | None:
+    """Returns a standard uncertainty; None without a text. Raises UsageError if it is no finite number, at least 0."""
+    if text is None:
+        return None
+    value = read_number(name, text, "uncertainty").value
+    if value < 0 or 0 < value < 1 / LARGEST:
+        least = "at least 0" if value < 0 else f"0 or at least {1 / LARGEST:g}"
+        raise UsageError(f'{name}: the uncertainty "{cut(text, 40)}" is no number, {least}')
+    return value

@@ -1,0 +1,222 @@
+"""Everything the ledger holds on one candidate: proposals, decisions, attempts, evidence and costs.
+
+Every query is served by an index on the candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
+from sciagent.domain.answers.values import EvidenceValue
+from sciagent.domain.chosen_units import Units, all_shown
+from sciagent.domain.evidence import Measured
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.standings import count_up_to
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+from sciagent.store.results.evidence import measured_of
+
+MANY = 200  # largest number of rows of one kind
+
+
+class JobAttempt(NamedTuple):
+    """One attempt of a job."""
+
+    rung: str
+    job: str
+    """State of the job."""
+    story: AttemptStory | None
+    """None if the job has not been tried."""
+
+
+class StoredEvidence(NamedTuple):
+    """One row of evidence, with the values by which it is judged."""
+
+    story: EvidenceStory
+    measured: tuple[Measured, ...]
+
+    def shown(self, units: Units) -> EvidenceStory:
+        """Returns the story with its values in the units that a campaign chose."""
+        values = tuple(map(EvidenceValue.of, all_shown(self.measured, units)))
+        return self.story.model_copy(update={"values": values})
+
+
+def candidate(connection: Connection, candidate_id: int) -> Any:
+    """The candidate's row, as a mapping."""
+    return connection.execute(sa.select(t.candidate).where(t.candidate.c.id == candidate_id)).mappings().one()
+
+
+def aliases(connection: Connection, candidate_id: int) -> list[str]:
+    """Other texts under which the candidate was proposed."""
+    a = t.candidate_alias.c
+    query = sa.select(a.text).where(a.candidate_id == candidate_id).order_by(a.id).limit(20)
+    return list(connection.execute(query).scalars())
+
+
+def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
+    """Names of the campaigns that have the candidate."""
+    cc, c = t.campaign_candidate.c, t.campaign.c
+    member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
+    return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
+
+
+def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
+    """The columns of the candidate's proposals to the campaign, oldest first; a person has no proposer and turn."""
+    p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
+    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, p.detail, turn.number.label("turn"))
+    turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
+    query = (
+        sa.select(*columns, trajectory.proposer)
+        .select_from(turns.outerjoin(t.trajectory, trajectory.id == turn.trajectory_id))
+        .where(p.candidate_id == candidate_id, p.campaign_id == row.id)
+        .order_by(p.id)
+        .limit(MANY)
+    )
+    return [dict(proposal) for proposal in connection.execute(query).mappings()]
+
+
+def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
+    """(id, key, text, proposal id) of the candidate's parents."""
+    cp, c = t.candidate_parent.c, t.candidate.c
+    query = (
+        sa.select(c.id, c.key, c.text, cp.proposal_id)
+        .join(t.candidate, c.id == cp.parent_id)
+        .where(cp.candidate_id == candidate_id, cp.proposal_id.in_(proposal_ids))
+        .order_by(cp.id)
+        .limit(MANY)
+    )
+    return list(connection.execute(query))
+
+
+def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
+    """The number of candidates made from this one, and (id, key, text) of five of them."""
+    cp, c = t.candidate_parent.c, t.candidate.c
+    is_child = cp.parent_id == candidate_id
+    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
+    query = sa.select(c.id, c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child)
+    return n, list(connection.execute(query.distinct().limit(5)))
+
+
+def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
+    """Decisions on the candidate, oldest first, by the rung's label."""
+    d, r = t.decision.c, t.rung.c
+    columns = (d.action, d.chooser, d.why, d.index, d.price, d.law_version, d.propensity, d.watermark, d.at)
+    query = (
+        sa.select(r.name.label("rung"), *columns)
+        .select_from(t.decision.outerjoin(t.rung, r.id == d.rung_id))
+        .where(d.campaign_id == row.id, d.candidate_id == candidate_id)
+        .order_by(d.id)
+        .limit(MANY)
+    )
+    by_rung: dict[str, list[DecisionStory]] = {}
+    for decision in connection.execute(query).mappings():
+        fields = dict(decision)
+        by_rung.setdefault(fields.pop("rung"), []).append(DecisionStory(**fields))
+    return by_rung
+
+
+def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[JobAttempt]:
+    """Attempts of the candidate's jobs, oldest first."""
+    j, a, r = t.job.c, t.attempt.c, t.rung.c
+    columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
+    query = (
+        sa.select(r.name, j.state.label("job"), *columns)
+        .select_from(t.job.join(t.rung, r.id == j.rung_id).outerjoin(t.attempt, a.job_id == j.id))
+        .where(j.campaign_id == row.id, j.rung_id.in_(rung_ids), j.candidate_id == candidate_id)
+        .order_by(j.id, a.id)
+        .limit(MANY)
+    )
+    found = []
+    for rung, job, state, outcome, reason, detail, cost, wall_seconds, started_at, owner in connection.execute(query):
+        story = (
+            None
+            if state is None
+            else AttemptStory(
+                state=state,
+                outcome=outcome,
+                reason=reason,
+                detail=detail or "",
+                core_seconds=(cost or {}).get("core_seconds", 0.0),
+                wall_seconds=wall_seconds,
+                started_at=started_at,
+                host=(owner or "").rsplit(":", 3)[0],
+            )
+        )
+        found.append(JobAttempt(rung, job, story))
+    return found
+
+
+def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
+    """All evidence on the candidate, including superseded revisions, oldest first."""
+    e, a = t.evidence.c, t.attempt.c
+    of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
+    of_record = (
+        e.diagnostics,
+        e.versions,
+        e.source,
+        e.who,
+        e.why,
+        e.at,
+        e.revision,
+        e.watermark,
+        t.campaign.c.name.label("campaign"),
+    )
+    query = (
+        sa.select(*of_verifier, *of_record, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
+        .select_from(t.evidence)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
+        .where(e.candidate_id == candidate_id)
+        .order_by(e.id)
+        .limit(10 * MANY)
+    )
+    rows = connection.execute(query).all()
+    ids = [row.id for row in rows]
+    values, files = measured_of(connection, ids), _files(connection, ids)
+    superseded = {row.supersedes_id for row in rows}
+    return [
+        StoredEvidence(
+            EvidenceStory(
+                **{column.key: getattr(row, column.key) for column in (*of_verifier, *of_record)},
+                detail=row.detail or "",
+                values=tuple(map(EvidenceValue.of, values.get(row.id, ()))),
+                core_seconds=round((row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1), 3),
+                is_current=row.id not in superseded,
+                files=tuple(files.get(row.id, ())),
+            ),
+            values.get(row.id, ()),
+        )
+        for row in rows
+    ]
+
+
+def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
+    """Artifacts by evidence id, each with its removal if it was removed."""
+    f, r = t.artifact.c, t.artifact_removal.c
+    query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
+    rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
+    if not rows:
+        return {}
+    removals = sa.select(r.sha256, r.who, r.why, r.at).order_by(r.id)
+    removals = removals.where(among(connection, r.sha256, sorted({row.sha256 for row in rows})))
+    removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(removals)}
+    by_evidence: dict[int, list[EvidenceFile]] = {}
+    for evidence_id, name, sha256, size, media_type in rows:
+        file = EvidenceFile(name=name, sha256=sha256, size=size, media_type=media_type, removed=removed.get(sha256))
+        by_evidence.setdefault(evidence_id, []).append(file)
+    return by_evidence
+
+
+def ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
+    """Number of open candidates at the same rung with a better score; without a score, of those that came earlier.
+    Counting stops at 1000."""
+    cc = t.campaign_candidate.c
+    better = cc.score > score if score is not None else cc.seq < seq
+    conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
+    return count_up_to(connection, 1000, *conditions)

@@ -1,0 +1,159 @@
+"""Publishes the rewards of a campaign as a version: a function of evidence, law and description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.file.schedulers import LotterySpec
+from sciagent.campaign.rewarding.guarding import guards
+from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
+from sciagent.errors import UsageError
+from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.expectations import RewardLaw, fit_law, restored_law
+from sciagent.rewards.spec import RewardSpec
+from sciagent.store.campaign_state import directives, watermarks
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import groups, rewards
+from sciagent.store.learning.rewards import RewardVersionRow
+from sciagent.store.results import laws
+from sciagent.store.results.evidence import read_watermark
+
+
+def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
+    """Publishes a version of the rewards of a campaign. A version that exists is returned as it is.
+
+    Raises UnknownNameError for an unknown campaign or law; UsageError for a watermark in the future, a law of another
+    kind, or a campaign without episodes.
+    """
+    built = open_for_people(ledger, name)
+    check_scheduler(built, spec)
+    with ledger.begin() as connection:
+        as_of, previous = _asked(connection, built.row.id, spec)
+    if previous is None or previous.watermark != as_of:
+        previous = _new_version(built, spec, as_of, previous)
+    with ledger.read() as connection:
+        return _published(connection, previous)
+
+
+def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> RewardVersionRow:
+    """Publishes a new version that has the rewards of some groups of rollouts; the work is that of these groups alone.
+
+    It has the law of the last version under the same description. Raises UsageError as `publish` does.
+    """
+    check_scheduler(built, spec)
+    campaign_id = built.row.id
+    with built.ledger.begin() as connection:
+        previous = rewards.last_of_any_scope(connection, campaign_id, spec.hash)
+        as_of = watermarks.take(connection, [campaign_id])
+    return _new_version(built, spec, as_of, previous, group_ids)
+
+
+def _new_version(
+    built: Built,
+    spec: RewardSpec,
+    as_of: int,
+    previous: RewardVersionRow | None,
+    group_ids: Sequence[int] | None = None,
+) -> RewardVersionRow:
+    """Computes a version and writes it, with its law if that is new; returns the one that another process wrote in the
+    meantime. group_ids: only their episodes; None: all."""
+    with built.ledger.read() as connection:  # nobody waits while the rewards are computed
+        law_id, law = law_of(built, connection, spec, as_of, previous)
+        only = None if group_ids is None else groups.trajectories_of(connection, group_ids)
+        rows = reward_rows(built, connection, spec, law, as_of, only)
+        guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
+    campaign_id, scope = built.row.id, None if group_ids is None else rewards.scope_of(group_ids)
+    with built.ledger.begin() as connection:
+        directives.lock(connection, campaign_id)
+        newest = rewards.last(connection, campaign_id, spec.hash, scope)
+        if newest is not None and newest.watermark == as_of:
+            return newest
+        if law is not None and law_id is None:
+            law_id = laws.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
+        version = rewards.write_version(
+            connection,
+            campaign_id,
+            spec_hash=spec.hash,
+            spec=spec.model_dump(mode="json"),
+            watermark=as_of,
+            law=law_id,
+            previous_id=None if newest is None else newest.id,
+            guards=guarded,
+            scope=scope,
+        )
+        rewards.write(connection, version, rows)
+        return rewards.get(connection, version)
+
+
+def check_scheduler(built: Built, spec: RewardSpec) -> None:
+    """Raises UsageError if the rewards need a known chance of having been verified, and the scheduler knows none."""
+    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
+        raise UsageError(
+            "unsettled: robust needs to know with which chance a candidate was verified; "
+            f'"{built.row.name}" has the scheduler {built.spec.scheduler.kind}, only lottery draws with a known '
+            "chance; take posterior or settled"
+        )
+
+
+def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[int, RewardVersionRow | None]:
+    """Returns the watermark of the version that is asked for, and the last version under the same description.
+
+    Without a stated watermark that is a new one, unless nothing has been written since the last version. Rows of the
+    campaign below it are a fixed set from then on. Raises UsageError for a watermark in the future.
+    """
+    watermarks.settle(connection, [campaign_id])
+    now, previous = read_watermark(connection), rewards.last(connection, campaign_id, spec.hash)
+    if spec.watermark is not None:
+        if spec.watermark > now:
+            raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
+        return spec.watermark, previous
+    if previous is not None and previous.watermark == now and not watermarks.has_grown(connection, campaign_id, now):
+        return now, previous
+    return watermarks.take(connection, [campaign_id]), previous
+
+
+def law_of(
+    built: Built, connection: Connection, spec: RewardSpec, as_of: int, previous: RewardVersionRow | None
+) -> tuple[int | None, RewardLaw | None]:
+    """Returns the law with the id of its row: the stated one, else that of the previous version, else a new one, which
+    has no row yet."""
+    if spec.unsettled == "settled":
+        return None, None
+    stated = spec.law or (previous.law if previous is not None else None)
+    if stated is None:
+        return None, fit_law(built, connection, as_of)
+    row = laws.by_id(connection, stated)
+    if row is None or not {"stack", "truths"} <= row.state.keys():
+        raise UsageError(f"row {stated} of the table of laws holds no law that was made for rewards; leave law: out")
+    return row.id, restored_law(built, row.watermark, row.state)
+
+
+def _published(connection: Connection, version: RewardVersionRow) -> PublishedRewards:
+    rows = rewards.of_version(connection, version.id)
+    outcomes = [row.value for row in rows if row.turn_id is None]
+    before = None if version.previous_id is None else rewards.get(connection, version.previous_id)
+    return PublishedRewards(
+        version=version.id,
+        spec_hash=version.spec_hash,
+        watermark=version.watermark,
+        law=version.law,
+        episodes=len(outcomes),
+        rewarded=sum(value is not None for value in outcomes),
+        undecided=sum(value is None for value in outcomes),
+        changed=() if before is None else changes(connection, before, version),
+    )
+
+
+def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow) -> tuple[ChangedReward, ...]:
+    """Returns the turns whose rewards differ between two versions, and those that only the new one has."""
+    places = rewards.places(connection, new.campaign_id)
+    was = {row.turn_id: row.value for row in rewards.of_version(connection, old.id) if row.turn_id is not None}
+    changed = []
+    for row in rewards.of_version(connection, new.id):
+        if row.turn_id is not None and (row.turn_id not in was or was[row.turn_id] != row.value):
+            episode, turn = places[row.turn_id]
+            changed.append(ChangedReward(episode=episode, turn=turn, was=was.get(row.turn_id), now=row.value))
+    return tuple(changed)

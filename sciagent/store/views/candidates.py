@@ -1,0 +1,315 @@
+"""Single candidates of a report: the best, their answers with provenance, lineage, imported values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.calibration import Fits, calibrated
+from sciagent.domain.candidate_names import Names, label
+from sciagent.domain.chosen_units import Units, as_imported, shown
+from sciagent.domain.evidence import Measured
+from sciagent.domain.pooling import pooled_measured
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+from sciagent.store.results import pooled
+from sciagent.store.results.evidence import IMPORT, measured_of, under
+from sciagent.store.results.names import names_of
+
+_CC, _CE = t.campaign_candidate.c, t.current_evidence.c
+GENERATIONS = 4  # generations of a lineage that are shown
+FILES = 20  # artifacts of one piece of evidence that are listed
+
+
+class Ranked(NamedTuple):
+    """A candidate of the campaign, with columns of the tables candidate and campaign_candidate."""
+
+    id: int
+    key: str
+    kind: str
+    text: str
+    inchikey: str | None
+    formula: str
+    charge: int
+    multiplicity: int
+    payload: Mapping[str, Any]
+    seq: int
+    standing: str
+    position: int
+    verdict: str | None
+    reason: str | None
+    detail: str | None
+    score: float | None
+    utility: float | None
+    hit: bool
+    in_seeds: bool
+    proposal_id: int | None
+    names: Names = {}
+    """Texts of the input files, by field."""
+
+    @property
+    def name(self) -> str:
+        """Its identifier in the input files; empty without one."""
+        return label(self.names)
+
+    @property
+    def label(self) -> str:
+        """The structure with its name, if it has one."""
+        return f"{self.text} ({self.name})" if self.names else self.text
+
+    @property
+    def drawn_from(self) -> str:
+        """Its notation, from which it is drawn."""
+        return subject_of(self.kind).notation_of(self.text, self.payload)
+
+
+_CANDIDATES = sa.select(
+    *(t.candidate.c[name] for name in Ranked._fields[:9]),
+    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[9:-1]),
+).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+
+
+class EvidenceAnswer(NamedTuple):
+    """The answer of one rung on a candidate, with its origin."""
+
+    rung: str
+    """Label of the rung; empty for imported values."""
+    evidence_id: int
+    key: str
+    candidate_id: int
+    verifier: str
+    version: str
+    outcome: str
+    reason: str | None
+    detail: str | None
+    replicate: int
+    revision: int
+    source: str
+    who: str
+    at: datetime
+    versions: Mapping[str, str]
+    attempt_id: int | None
+    wall_seconds: float | None
+    watermark: int
+    cost: Mapping[str, float]
+    """Its share of the cost of the attempt, by resource."""
+    campaign: str | None
+    """The campaign that paid; None for `verify` and files."""
+    measured: tuple[Measured, ...]
+    files: tuple[tuple[str, str, int, str], ...]
+    """(name, sha256, size in bytes, media type) of its artifacts."""
+
+
+class Origin(NamedTuple):
+    """The origin of a candidate: its proposal and its ancestors."""
+
+    proposer: str | None
+    trajectory: int | None
+    turn: int | None
+    operation: str | None
+    rationale: str | None
+    predicted: Mapping[str, Any] | None
+    at: datetime | None
+    detail: str | None
+    """The way from the proposed text to the candidate, such as its protonation."""
+    parents: tuple[tuple[tuple[str, str, str], ...], ...]
+    """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
+
+
+def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
+    """The n best candidates: hits first, then by utility, depth and score. vetoed: whether to include vetoed ones."""
+    query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST).limit(n)
+    query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
+    return _ranked(connection, row, query)
+
+
+def ids_best_first(
+    connection: Connection, row: CampaignRow, hits: bool = False, skip: int = 0, n: int | None = None
+) -> list[int]:
+    """Ids of candidates, the best first. hits: whether only hits. skip: number of the best that are left out. n: at
+    most so many; None for all."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST)
+    query = query.where(_CC.is_hit) if hits else query
+    return list(connection.execute(query.offset(skip).limit(n)).scalars())
+
+
+def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
+    """The next n candidates in order of arrival, with a sequence number above `after`."""
+    query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
+    return _ranked(connection, row, query)
+
+
+def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[Ranked]:
+    """The next n hits after the best `skip` of them, the best first."""
+    ids = ids_best_first(connection, row, True, skip, n)
+    found = members(connection, row, ids)
+    return [found[id_] for id_ in ids]
+
+
+def pages(
+    connection: Connection, row: CampaignRow, n: int, hits: bool = False, last: int = -1
+) -> Iterator[list[Ranked]]:
+    """Yields n candidates at a time: all of them in order of arrival, or the hits, the best first.
+
+    last: sequence number after which to start, unless hits are wanted.
+    """
+    if hits:
+        ids = ids_best_first(connection, row, hits=True)
+        for start in range(0, len(ids), n):
+            found = members(connection, row, ids[start : start + n])
+            yield [found[id_] for id_ in ids[start : start + n]]
+        return
+    while page := arrived(connection, row, last, n):
+        yield page
+        last = page[-1].seq
+
+
+def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
+    """Those of the candidates that belong to the campaign, by id."""
+    query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
+    return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
+
+
+def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[Ranked]:
+    """Returns the selected candidates with their names."""
+    ranked = [Ranked(*candidate) for candidate in connection.execute(query)]
+    names = names_of(connection, [candidate.id for candidate in ranked], [row.id])
+    return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
+
+
+def answers(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
+) -> dict[int, list[EvidenceAnswer]]:
+    """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
+    found = _evidence(connection, ids, sa.or_(sa.false(), *(of_rung(rung) for rung in ladder)))
+    rows = [
+        (rung.name, each)
+        for rung in ladder
+        for each in found
+        if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations
+    ]
+    return _answers(connection, rows, lambda measured: shown(measured, row.units))
+
+
+def imported(connection: Connection, ids: Sequence[int], units: Units | None = None) -> dict[int, list[EvidenceAnswer]]:
+    """Current imported values of these candidates, whichever person imported them.
+
+    units: those of a campaign; None: each value is in the unit that it came with.
+    """
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)]
+    return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
+
+
+def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) -> list[EvidenceAnswer]:
+    """One answer per rung, with the values of its replicates pooled and calibrated.
+
+    answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `fits_by_rung`.
+    """
+    by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
+    return [
+        same[0]._replace(
+            measured=calibrated(pooled_measured(answer.measured for answer in same), fits.get(same[0].rung, {}))
+        )
+        for same in by_rung
+    ]
+
+
+def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
+    """Calibrations of a campaign, by label of the rung."""
+    return {rung.name: rung.fits for rung in ladder if rung.fits}
+
+
+def of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
+    """A condition that selects the current evidence of this rung, and of the properties derived after it."""
+    return under(rung.computation, rung.derived.values())
+
+
+def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:
+    """Values that a rung gave these candidates, replicates pooled, with its derived properties and calibrations."""
+    return pooled.values_of(connection, ids, rung.computation, rung.derived.values(), rung.fits)
+
+
+def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
+    a = t.attempt.c
+    about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
+    record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
+    cost = _CE.watermark, a.cost, a.n_candidates
+    query = (
+        sa.select(*about, *record, *cost, t.campaign.c.name, _CE.settings_hash)
+        .outerjoin(t.attempt, a.id == _CE.attempt_id)
+        .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
+        .where(among(connection, _CE.candidate_id, ids), *conditions)
+        .order_by(_CE.replicate, _CE.id)
+    )
+    return connection.execute(query).all()
+
+
+def _answers(
+    connection: Connection, rows: Sequence[tuple[str, Any]], shown_as: Callable[[Measured], Measured]
+) -> dict[int, list[EvidenceAnswer]]:
+    if not rows:
+        return {}
+    ids = [row.id for _, row in rows]
+    values, files = measured_of(connection, ids), _files(connection, ids)
+    by_candidate: dict[int, list[EvidenceAnswer]] = {}
+    for rung, row in rows:
+        more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
+        *before, cost, n_candidates, campaign, _ = row
+        share = {resource: amount / max(n_candidates, 1) for resource, amount in (cost or {}).items()}
+        answer = EvidenceAnswer._make([rung, *before, share, campaign, *more])
+        by_candidate.setdefault(row.candidate_id, []).append(answer)
+    return by_candidate
+
+
+def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[tuple[str, str, int, str]]]:
+    a, by_evidence = t.artifact.c, dict[int, list[tuple[str, str, int, str]]]()
+    query = sa.select(a.evidence_id, a.name, a.sha256, a.size, a.media_type)
+    for id_, *file in connection.execute(query.where(among(connection, a.evidence_id, evidence_ids)).order_by(a.id)):
+        by_evidence.setdefault(id_, []).append(tuple(file))
+    return by_evidence
+
+
+def origin(connection: Connection, candidate: Ranked) -> Origin:
+    """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
+    p, u, j = t.proposal.c, t.turn.c, t.trajectory.c
+    query = (
+        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at, p.detail)
+        .select_from(t.proposal)
+        .outerjoin(t.turn, u.id == p.turn_id)
+        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .where(p.id == candidate.proposal_id)
+    )
+    proposal = connection.execute(query).one_or_none() or (None,) * 8
+    return Origin._make([*proposal, _ancestors(connection, candidate)])
+
+
+def _ancestors(connection: Connection, candidate: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
+    """Ancestors by generation: parents in the candidate's own proposal to the campaign, then in any proposal."""
+    cp, c = t.candidate_parent.c, t.candidate.c
+    generations, ids, seen = [], [candidate.id], {candidate.id}
+    for generation in range(GENERATIONS):
+        query = (
+            sa.select(cp.operation, c.id, c.key, c.text)
+            .select_from(t.candidate_parent)
+            .join(t.candidate, c.id == cp.parent_id)
+            .where(cp.candidate_id.in_(ids))
+            .order_by(cp.id)
+            .limit(8)
+        )
+        if generation == 0 and candidate.proposal_id is not None:
+            query = query.where(cp.proposal_id == candidate.proposal_id)
+        parents = {id_: (operation or "", key, text) for operation, id_, key, text in connection.execute(query)}
+        ids = [id_ for id_ in parents if id_ not in seen]
+        if not ids:
+            break
+        seen.update(ids)
+        generations.append(tuple(parents[id_] for id_ in ids))
+    return tuple(generations)

@@ -1,0 +1,252 @@
+"""Queries of a report on a whole campaign: the funnel, costs, rejections, reuse, amendments, proposals.
+
+Every query uses an index. Queries over all candidates of the campaign read each of them once, inside the database.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.database import tables as t
+from sciagent.store.views.campaign_counts import LadderPlace, count, places
+
+_CC = t.campaign_candidate.c
+CHUNK = 500
+UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """The numbers of candidates that reached a rung, by result."""
+
+    rung: RungRow
+    came: int
+    passed: int
+    failed: int
+    refused: int
+    inconclusive: int
+    errors: int
+    waiting: int
+    running: int
+    set_aside: int
+    """Held or vetoed by people at this rung."""
+
+
+def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
+    """The passage of each rung, in order. A refusal that was skipped counts as refused, not as passed."""
+    counted = places(connection, row)
+    return [_passage(connection, row, rung, counted) for rung in rungs(connection, row.id)]
+
+
+def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
+    here: Counter[str] = Counter()
+    for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
+        if standing in (Standing.OPEN, Standing.PENDING):
+            here[standing] += n
+        elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
+            here[verdict] += n
+        else:
+            here["set aside"] += n
+    beyond = sum(place.candidates for place in counted if place.position > rung.position)
+    ladder, skipped = row.spec.get("ladder", ()), 0
+    if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
+        skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
+    return Passage(
+        rung,
+        came=beyond + here.total(),
+        passed=here[Verdict.PASS] + beyond - skipped,
+        failed=here[Verdict.FAIL],
+        refused=here[Verdict.NOT_APPLICABLE] + skipped,
+        inconclusive=here[Verdict.INCONCLUSIVE],
+        errors=here[Verdict.ERROR],
+        waiting=here[Standing.OPEN],
+        running=here[Standing.PENDING],
+        set_aside=here["set aside"],
+    )
+
+
+def _refused(connection: Connection, rung: RungRow) -> int:
+    """Number of candidates that the rung refused, computed or reused."""
+    j, d, e = t.job.c, t.decision.c, t.evidence.c
+    reused = t.decision.join(t.evidence, e.id == d.evidence_id)
+    reuse = (d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
+    computed = count(connection, t.job, j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
+    return computed + count(connection, reused, *reuse)
+
+
+def fate() -> Any:
+    """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
+    evidence), `refused`, `inconclusive`, `passed`, `failed`."""
+    a, r = t.attempt.c, t.rung.c
+    return sa.case(
+        (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
+        (a.outcome == Outcome.REFUSED, "refused"),
+        (a.outcome.in_(UNDECIDED), "inconclusive"),
+        (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
+        (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
+        (_CC.verdict == Verdict.FAIL, "failed"),
+        else_="inconclusive",
+    )
+
+
+def booked() -> Any:
+    """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
+    s, a, j, r = t.spend.c, t.attempt.c, t.job.c, t.rung.c
+    return (
+        t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
+        .outerjoin(t.job, j.id == a.job_id)
+        .outerjoin(t.rung, r.id == s.rung_id)
+        .outerjoin(t.campaign_candidate, sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id))
+    )
+
+
+def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
+    """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
+    s, what = t.spend.c, fate().label("fate")
+    query = (
+        sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
+        .select_from(booked())
+        .where(s.campaign_id == row.id)
+        .group_by(s.rung_id, s.resource, what)
+    )
+    return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
+
+
+def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
+    """(rung position, verdict, reason, property or None, n, id, text and detail of the first candidate): reasons why
+    candidates ended, the most frequent first.
+
+    names: properties of gates and objectives; a gate's detail begins with the property that missed its limits.
+    """
+    opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
+    missed = sa.case(*opens, else_=sa.null()) if opens else sa.null()
+    ended = (_CC.campaign_id == row.id, _CC.reason.is_not(None))
+    example = sa.select(_CC.candidate_id, _CC.candidate_id.label("id"), t.candidate.c.text, _CC.detail)
+    example = example.join(t.candidate, t.candidate.c.id == _CC.candidate_id).where(_CC.campaign_id == row.id)
+    by = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
+    return _with_examples(connection, by, _CC.candidate_id, ended, example, limit)
+
+
+def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
+    """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
+    candidate."""
+    p = t.proposal.c
+    turned_away, example = (
+        (p.campaign_id == row.id, p.status != "new"),
+        sa.select(p.id, p.candidate_id, p.text, p.detail),
+    )
+    return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
+
+
+def _with_examples(
+    connection: Connection, by: Sequence[Any], id_: Any, of: Sequence[Any], example: sa.Select[Any], limit: int
+) -> list[Any]:
+    """(columns `by`, n, columns of the example with the smallest id) of each group, the largest group first."""
+    n, first = sa.func.count().label("n"), sa.func.min(id_).label("first")
+    groups = sa.select(*by, n, first).where(*of).group_by(*by).order_by(n.desc(), "first").limit(limit)
+    counted = connection.execute(groups).all()
+    query = example.where(id_.in_([smallest for *_, smallest in counted]))
+    examples = {example_id: tuple(columns) for example_id, *columns in connection.execute(query)}
+    return [(*group, *examples[smallest]) for *group, smallest in counted]
+
+
+def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:
+    """The number of events of this kind, and the latest events as (at, payload)."""
+    e = t.event.c
+    here = (e.campaign_id == row.id, e.kind == kind)
+    latest = sa.select(e.at, e.payload).where(*here).order_by(e.id.desc()).limit(limit)
+    return count(connection, t.event, *here), list(connection.execute(latest))
+
+
+def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
+    """(rung id, campaign that paid or None, source of the evidence, n) of all reused answers."""
+    d, e, a, c = t.decision.c, t.evidence.c, t.attempt.c, t.campaign.c
+    query = (
+        sa.select(d.rung_id, c.name, e.source, sa.func.count().label("n"))
+        .select_from(t.decision)
+        .join(t.evidence, e.id == d.evidence_id)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .outerjoin(t.campaign, c.id == a.campaign_id)
+        .where(d.campaign_id == row.id, d.action == "reuse")
+        .group_by(d.rung_id, c.name, e.source)
+        .order_by(d.rung_id, sa.desc("n"))
+    )
+    return [(r, name, source, int(n)) for r, name, source, n in connection.execute(query)]
+
+
+def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> list[Any]:
+    """Amendments as (at, who, path, old, new, why), the latest first."""
+    m = t.campaign_amendment.c
+    query = sa.select(m.at, m.who, m.path, m.old, m.new, m.why).where(m.campaign_id == row.id)
+    return list(connection.execute(query.order_by(m.id.desc()).limit(limit)))
+
+
+def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
+    """(engine versions, time) of the rung's latest and reused evidence; a sample of at most 2 x `limit`."""
+    a, e, d = t.attempt.c, t.evidence.c, t.decision.c
+    latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
+    own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
+    taken = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
+    taken = taken.where(d.rung_id == rung.id, d.action == "reuse").limit(limit)
+    return [*connection.execute(own), *connection.execute(taken)]
+
+
+def measures(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
+    """Whether the rung has given this property, judged by its latest answers and reused answers."""
+    if property_name in rung.derived:
+        return True
+    q, p, e, d, a = t.quantity.c, t.property_.c, t.evidence.c, t.decision.c, t.attempt.c
+    tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
+    taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
+    own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
+    values = sa.select(q.id).join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name)).limit(1)
+    queries = (values.where(q.evidence_id.in_(sa.select(ids.subquery().c[0]))) for ids in (own, taken))
+    return any(connection.execute(query).first() is not None for query in queries)
+
+
+def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[Any]:
+    """People's directives, the latest first, as mappings: at, who, verb, candidate (its text), payload, why."""
+    d, c = t.directive.c, t.candidate.c
+    query = (
+        sa.select(d.at, d.who, d.verb, c.text.label("candidate"), d.payload, d.why)
+        .outerjoin(t.candidate, c.id == d.candidate_id)
+        .where(d.campaign_id == row.id)
+        .order_by(d.id.desc())
+        .limit(limit)
+    )
+    return list(connection.execute(query).mappings())
+
+
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
+    """(candidate id, id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale,
+    predicted) of every proposal, by status and in order of arrival."""
+    p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
+    fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
+    query = (
+        sa.select(p.candidate_id, p.id, p.at, u.number, j.proposer, *fate)
+        .select_from(with_proposer(t.proposal))
+        .outerjoin(t.candidate, c.id == p.candidate_id)
+        .where(p.campaign_id == row.id)
+        .order_by(p.status, p.id)  # the order of the index
+    )
+    yield from stream(connection, query)
+
+
+def with_proposer(joined: Any) -> Any:
+    """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
+    u, j = t.turn.c, t.trajectory.c
+    return joined.outerjoin(t.turn, u.id == t.proposal.c.turn_id).outerjoin(t.trajectory, j.id == u.trajectory_id)
+
+
+def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
+    """Yields the rows of a query, with CHUNK rows at a time in memory."""
+    yield from connection.execute(query, execution_options={"yield_per": CHUNK})

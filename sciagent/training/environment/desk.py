@@ -1,0 +1,239 @@
+"""The open episodes of an environment. All of its methods run in the thread that drives the campaign."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sciagent.agent.messages import Sampled
+from sciagent.agent.policies.openai_messages import to_openai
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.rollouts.seeds import model_spec
+from sciagent.domain.answers.environments import EpisodeReply, OpenedEpisode
+from sciagent.domain.evidence import content_hash
+from sciagent.errors import EpisodeError
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import Asked
+from sciagent.store.learning import groups as group_rows
+from sciagent.training.environment.statements import ClientPolicy, EpisodeWish
+from sciagent.training.rollouts.drive import count, obstacle
+from sciagent.training.rollouts.groups import Group, RolloutPlan, Sibling, break_group
+from sciagent.training.rollouts.runner import RolloutRunner
+
+RUNNERS = 8  # policies whose tools are kept ready
+ENDED = 1000  # episodes that have ended and are remembered, for requests that are sent again
+
+
+@dataclass
+class OpenEpisode:
+    """An episode that a client may take turns in."""
+
+    group: Group
+    sibling: Sibling
+    runner: RolloutRunner
+    opened: OpenedEpisode
+    policy: str
+    asked: Asked
+    """The moment at which the episode was last told something."""
+    used: float = field(default_factory=time.monotonic)
+    """Time of the last request, in seconds of the monotonic clock."""
+    last: tuple[Sampled, EpisodeReply] | None = None
+    """The last answer and the reply to it."""
+
+    @property
+    def number(self) -> int:
+        return self.sibling.episode.number
+
+
+class SentTurn(NamedTuple):
+    """A turn that a client has sent and that is not written yet."""
+
+    episode: OpenEpisode
+    answer: Sampled
+    number: int | None
+    """Number of the turn, as the client states it."""
+    reply: Future[EpisodeReply]
+
+
+class EpisodeDesk:
+    """Opens episodes for clients, writes their turns, and ends those that clients leave."""
+
+    def __init__(self, turns: int, most: int, idle_seconds: float) -> None:
+        """turns: of an episode, at most. most: number of open episodes. idle_seconds: an episode whose client is silent
+        for longer is ended."""
+        self._turns, self._most, self._idle_seconds = turns, most, idle_seconds
+        self.episodes: dict[int, OpenEpisode] = {}
+        """The episodes that go on, by number; those of a group are opened together."""
+        self.ended: dict[int, OpenEpisode] = {}
+        """The latest episodes that have ended, by number."""
+        self._waiting: dict[str, tuple[EpisodeWish, list[OpenEpisode]]] = {}
+        """By the client's name of a group, its episodes that no client has taken yet."""
+        self._runners: dict[str, RolloutRunner] = {}
+
+    def clear_up(self, driver: Driver) -> None:
+        """Marks groups as broken that an environment left open when it was killed."""
+        with driver.session.begin() as connection:
+            for row in group_rows.of_campaign(connection, driver.built.row.id, "open"):
+                if "client" in row.task:
+                    break_group(connection, row, "its environment was stopped")
+
+    def open(self, driver: Driver, wish: EpisodeWish) -> OpenEpisode:
+        """Opens an episode, or the next one of a group that was opened before. Raises EpisodeError."""
+        if (why := obstacle(driver)) is not None:
+            raise EpisodeError(409, f"no further episode begins: {why}")
+        name = wish.group
+        if name is not None and name in self._waiting:
+            first, left = self._waiting[name]
+            if wish != first:
+                raise EpisodeError(
+                    409, f'group "{name}" was opened with {_differences(first, wish)}; take another name'
+                )
+        else:
+            left = self._opened(driver, wish)
+        taken = left.pop(0)
+        if name is not None and left:
+            self._waiting[name] = wish, left
+        elif name is not None:
+            self._waiting.pop(name, None)
+        taken.used = time.monotonic()
+        return taken
+
+    def tools(self, driver: Driver, policy: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the schemas of the tools in OpenAI's format."""
+        return self._runner(driver, policy).schemas
+
+    def _opened(self, driver: Driver, wish: EpisodeWish) -> list[OpenEpisode]:
+        """Opens a group; returns its episodes."""
+        if len(self.episodes) + wish.siblings > self._most:
+            message = f"{len(self.episodes)} episodes are open, and at most {self._most} may be; end some first"
+            raise EpisodeError(429, message)
+        runner, seed = self._runner(driver, wish.policy), wish.seed
+        if wish.task is not None:
+            seed = task_seed(driver.built.spec.seed, wish.task)
+        plan = RolloutPlan(1, wish.siblings, self._turns, wish.policy, wish.purpose, seed, wish.group or "")
+        [group] = runner.opened(plan)
+        with driver.built.ledger.read() as connection:
+            asked = trajectories.now(connection)
+        episodes = [
+            OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), wish.policy, asked)
+            for sibling in group.siblings
+        ]
+        self.episodes |= {episode.number: episode for episode in episodes}
+        return episodes
+
+    def _runner(self, driver: Driver, policy: str) -> RolloutRunner:
+        found = self._runners.pop(policy, None)
+        if found is None:
+            changes = {"model": policy, "endpoint": None, "structured": False}
+            spec = model_spec(driver.built).model_copy(update=changes)
+            found = RolloutRunner(driver.built, driver.session.lease, driver.worker, ClientPolicy(policy), spec)
+        self._runners[policy] = found  # the latest one last
+        while len(self._runners) > RUNNERS:
+            del self._runners[next(iter(self._runners))]
+        return found
+
+    def _description(self, group: Group, sibling: Sibling, runner: RolloutRunner) -> OpenedEpisode:
+        return OpenedEpisode(
+            episode=sibling.episode.number,
+            group=group.row.number,
+            sibling=sibling.number,
+            siblings=group.row.size,
+            turns=self._turns,
+            messages=tuple(map(to_openai, sibling.episode.opening)),
+            tools=tuple(runner.schemas),
+        )
+
+    def take(self, driver: Driver, sent: Sequence[SentTurn]) -> None:
+        """Writes turns, those of one policy in one step, and sets the replies."""
+        by_runner: dict[int, dict[int, SentTurn]] = {}
+        for turn in sent:
+            turns = by_runner.setdefault(id(turn.episode.runner), {})
+            if turn.episode.number in turns:
+                turn.reply.set_exception(EpisodeError(409, f"a turn of episode {turn.episode.number} is under way"))
+            elif _is_next(turn):
+                turns[turn.episode.number] = turn
+        for turns in by_runner.values():
+            if turns:
+                self._step(driver, list(turns.values()))
+
+    def _step(self, driver: Driver, turns: Sequence[SentTurn]) -> None:
+        groups = list({id(turn.episode.group): turn.episode.group for turn in turns}.values())
+        answers = {turn.episode.sibling.id: (turn.answer, turn.episode.asked) for turn in turns}
+        done = turns[0].episode.runner.take(groups, answers)
+        count(driver, done)
+        with driver.built.ledger.read() as connection:
+            asked = trajectories.now(connection)
+        for episode, answer, _, reply in turns:
+            said = _reply(episode)
+            episode.asked, episode.used, episode.last = asked, time.monotonic(), (answer, said)
+            if said.done:
+                self._forget(episode)
+            reply.set_result(said)
+
+    def end(self, episode: OpenEpisode, why: str, is_abandoned: bool = False) -> None:
+        """Ends an episode that goes on; one that has ended stays as it is."""
+        if episode.sibling.ended is None:
+            episode.runner.end(episode.group, episode.sibling, why, is_abandoned=is_abandoned)
+        self._forget(episode)
+
+    def end_idle(self) -> None:
+        """Ends the episodes whose clients have been silent for too long."""
+        late = time.monotonic() - self._idle_seconds
+        for episode in [each for each in self.episodes.values() if each.used < late]:
+            self.end(episode, f"its client was silent for {self._idle_seconds:g} s", is_abandoned=True)
+
+    def end_all(self, why: str) -> None:
+        for episode in list(self.episodes.values()):
+            self.end(episode, why, is_abandoned=True)
+
+    def _forget(self, episode: OpenEpisode) -> None:
+        if self.episodes.pop(episode.number, None) is not None:
+            self.ended[episode.number] = episode
+        while len(self.ended) > ENDED:
+            del self.ended[next(iter(self.ended))]
+        for name, (_, left) in list(self._waiting.items()):
+            if episode in left:
+                left.remove(episode)
+                if not left:
+                    del self._waiting[name]
+
+
+def task_seed(campaign_seed: int, task: int) -> int:
+    """Returns the seed of a task."""
+    return int(content_hash([campaign_seed, "task", task])[:12], 16)
+
+
+def _reply(episode: OpenEpisode) -> EpisodeReply:
+    turns = episode.sibling.episode.turns
+    return EpisodeReply(
+        episode=episode.number,
+        turn=len(turns) - 1,
+        messages=tuple(map(to_openai, turns[-1][1:])),
+        reward=None,
+        done=episode.sibling.ended is not None,
+        ended=episode.sibling.ended,
+    )
+
+
+def _is_next(turn: SentTurn) -> bool:
+    """Returns whether a turn is to be carried out. A turn that was sent again gets the reply that it had."""
+    episode, number = turn.episode, len(turn.episode.sibling.episode.turns)
+    if turn.number == number - 1 and episode.last is not None and episode.last[0] == turn.answer:
+        turn.reply.set_result(episode.last[1])
+    elif episode.sibling.ended is not None:
+        turn.reply.set_exception(EpisodeError(409, f"episode {episode.number} has ended: {episode.sibling.ended}"))
+    elif turn.number not in (None, number):
+        turn.reply.set_exception(EpisodeError(409, f"turn: the next one has the number {number}, not {turn.number}"))
+    else:
+        return True
+    return False
+
+
+def _differences(first: EpisodeWish, wish: EpisodeWish) -> str:
+    others = vars(wish)
+    return ", ".join(
+        f"{name} {value!r}, not {others[name]!r}" for name, value in vars(first).items() if others[name] != value
+    )

@@ -1,0 +1,148 @@
+"""The live ladder as environments of TRL's GRPOTrainer, which calls tools as methods and asks for a reward at the end.
+
+Each tool call is a turn. TRL does not say how many tokens it sampled, so none are charged. TRL itself is not imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sciagent.agent.episode import SYSTEM
+from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.training.environment.environment import Environment, LadderEpisode
+
+TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
+
+
+class TrlLadder:
+    """A factory of TRL's environments, each for one episode at a time: the `environment_factory` of GRPOTrainer."""
+
+    def __init__(self, environment: Environment, siblings: int, *, wait: float = 600.0, policy: str = "trl") -> None:
+        """siblings: the `num_generations` of the trainer; so many episodes of a task begin alike and are compared.
+        wait: longest time, in seconds, from the last call of an episode to its reward. An episode that is undecided
+        then has none; TRL leaves it out. policy: name and version of the model in the ledger."""
+        self.environment, self.siblings, self.wait = environment, siblings, wait
+        self.policy = policy
+        """Name and version of the model in the ledger; a new one for new weights."""
+        self._open: list[_TrlEpisode] = []
+        methods = {schema["function"]["name"]: _method(schema["function"]) for schema in environment.tools(policy)}
+        self._kind = type("Ladder", (_TrlEpisode,), methods)
+
+    def __call__(self) -> Any:
+        """Returns a new environment of TRL."""
+        return self._kind(self)
+
+    def begin(self, episode: _TrlEpisode) -> None:
+        """Notes an episode that goes on."""
+        self._open.append(episode)
+
+    def end_all(self) -> None:
+        """Ends the episodes that go on: TRL asks for the first reward when it has sampled all of them, and while that
+        one is waited for, the others would count as left by their client."""
+        while self._open:
+            self._open.pop()._leave()
+
+    def prompts(self, n: int, purpose: Purpose = "rollout") -> list[dict[str, object]]:
+        """Returns n rows of a data set for GRPOTrainer, one for each task; the environment adds the goal and what is
+        known when an episode begins."""
+        opening = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]
+        return [{"prompt": opening, "task": task.task, "purpose": purpose} for task in self.environment.tasks(n)]
+
+
+class _TrlEpisode:
+    """An environment of TRL, which takes all of its public methods but `reset` and `get_reward` for tools."""
+
+    def __init__(self, ladder: TrlLadder) -> None:
+        self._ladder = ladder
+        self._episode: LadderEpisode | None = None
+        self._ended: str | None = None
+        self._told = 0.0  # time of the last reply, in seconds of the monotonic clock
+
+    def reset(self, task: int | None = None, purpose: Purpose = "rollout", **row: Any) -> str:
+        """Opens the next episode of a task; returns what follows the last message of the prompt."""
+        ladder = self._ladder
+        group = f"{purpose} of task {task}"
+        self._ended = None
+        self._episode = ladder.environment.open(
+            task, group=group, siblings=ladder.siblings, policy=ladder.policy, purpose=purpose
+        )
+        self._told = time.monotonic()
+        ladder.begin(self)
+        said = {message["role"]: str(message["content"]) for message in self._episode.messages}
+        is_instructed = any(message["role"] == "system" for message in row.get("prompt", ()))
+        return said["user"] if is_instructed else f"{said['system']}\n\n{said['user']}"
+
+    def get_reward(self) -> float | None:
+        """Ends the episode; returns its reward in hits or utility, None if it is undecided."""
+        assert self._episode is not None  # TRL resets an environment first
+        self._ladder.end_all()
+        waited = time.monotonic() - self._told
+        return self._episode.end(max(0.0, self._ladder.wait - waited)).outcome
+
+    def _leave(self) -> None:
+        """Ends the episode without waiting for its reward."""
+        if self._episode is not None:
+            self._episode.end()
+
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        assert self._episode is not None
+        if self._ended is not None:
+            return f"The episode has ended: {self._ended}."
+        reply = self._episode.call(name, arguments)
+        self._ended, self._told = reply.ended, time.monotonic()
+        return "\n".join(str(message["content"]) for message in reply.messages)
+
+
+def _method(function: Mapping[str, Any]) -> Callable[..., str]:
+    """Returns a tool as a method, of which transformers makes the schema again: by its signature and its docstring.
+
+    It takes any arguments, so that wrong ones get the answer of the ladder. function: of a schema in OpenAI's format.
+    """
+    properties: Mapping[str, Mapping[str, Any]] = function["parameters"]["properties"]
+
+    def method(self: _TrlEpisode, **arguments: Any) -> str:
+        return self._call(function["name"], arguments)
+
+    hints = {name: _hint(schema) for name, schema in properties.items()}
+    own = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in hints.items()]
+    lines = [f"    {name}: {_description(name, schema)}" for name, schema in properties.items()]
+    method.__name__ = method.__qualname__ = function["name"]
+    method.__doc__ = "\n".join([function["description"], *(["", "Args:", *lines] if lines else [])])
+    method.__annotations__ = hints | {"return": str}
+    method.__signature__ = inspect.Signature([*own, *named], return_annotation=str)  # type: ignore[attr-defined]
+    return method
+
+
+def _variants(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Returns the schemas of the types that an argument may have."""
+    variants: Sequence[Mapping[str, Any]] = schema.get("anyOf", [schema])
+    return variants
+
+
+def _hint(schema: Mapping[str, Any]) -> Any:
+    """Returns the type of an argument, with None if it may be null."""
+    kinds = [each["type"] for each in _variants(schema)]
+    [kind, *_] = [each for each in kinds if each != "null"]
+    hint: Any = TYPES[kind]
+    if "items" in schema:
+        hint = types.GenericAlias(list, TYPES[schema["items"]["type"]])
+    return hint | None if "null" in kinds else hint
+
+
+def _description(name: str, schema: Mapping[str, Any]) -> str:
+    """Returns the description in one line, with the limits that types do not state, and the choices at its end."""
+    said = [" ".join(str(schema.get("description", name)).split())]
+    for each in _variants(schema):
+        if "minimum" in each and "maximum" in each:
+            said.append(f"from {each['minimum']:g} to {each['maximum']:g}")
+    if (parts := schema.get("items", {}).get("properties")) is not None:
+        said.append("each with " + ", ".join(f"{key} ({part['description']})" for key, part in parts.items()))
+    choices = [choice for each in _variants(schema) for choice in each.get("enum", ())]
+    text = "; ".join(said)
+    return f"{text} (choices: {json.dumps(choices)})" if choices else text

@@ -1,0 +1,233 @@
+"""An environment over HTTP: requests and replies are JSON, and a refused request says why."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sciagent.domain.answers.model import plain
+from sciagent.domain.text import read_id
+from sciagent.errors import EpisodeError, SciagentError, UsageError, did_you_mean
+from sciagent.training.environment.environment import Environment
+from sciagent.training.environment.statements import shown
+
+MAX_BODY = 1_000_000  # bytes of a request
+THREADS = 64  # for requests beside those of the open episodes
+OPENING = ("task", "seed", "group", "siblings", "policy", "purpose")
+JSON_TYPE = "application/json"
+"""Content type of requests that change something. A form of a web page cannot send it to another server."""
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?")
+USUAL_PORTS = {"http": "80", "https": "443"}
+"""{scheme: port that browsers leave out of an origin}."""
+Answer = Callable[[Request], Awaitable[Any]]
+
+
+def application(environment: Environment) -> ASGIApp:
+    """Returns the ASGI application of an environment."""
+    app = _Application(environment)
+    routes = [
+        Route("/health", app.health),
+        Route("/tasks", app.answered(app.tasks)),
+        Route("/episodes", app.answered(app.open), methods=["POST"]),
+        Route("/episodes/{number}/turns", app.answered(app.turn), methods=["POST"]),
+        Route("/episodes/{number}/calls", app.answered(app.call), methods=["POST"]),
+        Route("/episodes/{number}/end", app.answered(app.end), methods=["POST"]),
+        Route("/episodes/{number}/rewards", app.answered(app.rewards)),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+
+
+def guarded(app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str] = ()) -> ASGIApp:
+    """Returns an application that answers only who may ask. Without this check a web page could reach a server of this
+    machine.
+
+    token: what clients have to show; None: nothing. hosts: names under which clients may reach it; empty: any. origins:
+    other servers whose pages may ask, as `checked_origin` returns them.
+    """
+    guard = _Guard(app, token, hosts, origins)
+    if not origins:
+        return guard
+    # a browser asks first, without the token, whether a page of another server may send JSON
+    return CORSMiddleware(guard, origins, ("GET", "POST"), allow_headers=("Authorization", "Content-Type"))
+
+
+def checked_origin(text: str) -> str:
+    """Returns an origin as a browser writes it. Raises UsageError."""
+    match = ORIGIN.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(
+            f"--allow-origin {shown(text)}: name a scheme, a host and, if it is not the usual one, a port, as in "
+            "https://lab.example.org or http://localhost:3000"
+        )
+    scheme, host, port = match.groups()
+    return f"{scheme}://{host}" if port in (None, USUAL_PORTS[scheme]) else f"{scheme}://{host}:{port}"
+
+
+class _Application:
+    """The handlers of the routes. Each runs in a thread, since a turn waits for the ladder."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._threads = ThreadPoolExecutor(environment.most + THREADS, thread_name_prefix="client")
+
+    def answered(self, handler: Answer) -> Callable[[Request], Awaitable[Response]]:
+        """Returns the handler with its answer as JSON, and its errors as refusals."""
+
+        async def respond(request: Request) -> Response:
+            try:
+                return _json(200, plain(await handler(request)))
+            except EpisodeError as error:
+                return refusal(error.status, str(error))
+            except SciagentError as error:
+                return refusal(500, str(error))
+            except ClientDisconnect:
+                return refusal(400, "the client left before its request was complete")
+
+        return respond
+
+    async def health(self, request: Request) -> Response:
+        left = self._environment.left
+        return _json(200 if left is None else 503, {"status": "ok" if left is None else left})
+
+    async def tasks(self, request: Request) -> Any:
+        n = _number(request, "n", 1, int)
+        return {"campaign": self._environment.campaign, "tasks": await self._run(self._environment.tasks, n)}
+
+    async def open(self, request: Request) -> Any:
+        episode = await self._run(self._environment.open, **await _body(request, OPENING))
+        return episode.opened
+
+    async def turn(self, request: Request) -> Any:
+        body = await _body(request, ("message", "usage", "turn"), required=("message",))
+        return await self._run(self._environment.turn, _episode_number(request), **body)
+
+    async def call(self, request: Request) -> Any:
+        body = {"arguments": {}, **await _body(request, ("name", "arguments", "turn"), required=("name",))}
+        return await self._run(self._environment.call, _episode_number(request), **body)
+
+    async def end(self, request: Request) -> Any:
+        wait = _number(request, "wait", 0.0, float)
+        return await self._run(self._environment.end, _episode_number(request), wait)
+
+    async def rewards(self, request: Request) -> Any:
+        wait = _number(request, "wait", 0.0, float)
+        return await self._run(self._environment.rewards, _episode_number(request), wait)
+
+    async def _run(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, functools.partial(method, *arguments, **named))
+
+
+class _Guard:
+    """Lets only those requests through that show the token, name a known host, come from no page of another server, and
+    send JSON where they change something."""
+
+    def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app, self._token, self._hosts, self._origins = app, token, hosts, origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = self._fault(Headers(scope=scope), scope.get("method", "GET")) if "headers" in scope else None
+        if fault is None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await refusal(*fault)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": fault[1][:100]})
+
+    def _fault(self, headers: Headers, method: str) -> tuple[int, str] | None:
+        """Returns the status and the reason of a refusal; None if the request is served."""
+        address = headers.get("host", "")
+        host = address.rpartition(":")[0] or address
+        if self._hosts and host.strip("[]") not in self._hosts:
+            return 403, f"the host {shown(host)} is not served here; it is {' or '.join(self._hosts)}"
+        for origin in headers.getlist("origin"):
+            is_own = origin in (f"http://{address}", f"https://{address}")
+            if not is_own and origin not in self._origins:
+                return 403, (
+                    f"pages of {shown(origin)} may not ask here; the option --allow-origin of `sciagent environment "
+                    "serve` names servers whose pages may"
+                )
+        given = headers.get("authorization", "").encode("latin-1")
+        if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            return 401, "show the token of this environment, as in: Authorization: Bearer TOKEN"
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method not in READING and content_type != JSON_TYPE:
+            return 415, f"send JSON, with the header Content-Type: {JSON_TYPE}; this is {shown(content_type)}"
+        return None
+
+
+def refusal(status: int, message: str) -> Response:
+    """Returns the response to a request that is refused."""
+    return _json(status, {"error": message}, {"WWW-Authenticate": "Bearer"} if status == 401 else None)
+
+
+def _json(status: int, content: Any, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse(content, status, headers)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        return refusal(405, f"{request.url.path} does not take {request.method}")
+    return refusal(error.status_code, f"there is no {request.url.path} here; see docs/environments.md")
+
+
+async def _body(request: Request, known: Sequence[str], required: Sequence[str] = ()) -> Mapping[str, Any]:
+    """Returns the JSON object of a request. Raises EpisodeError."""
+    text = bytearray()
+    async for part in request.stream():
+        text += part
+        if len(text) > MAX_BODY:
+            raise EpisodeError(413, f"the request has over {MAX_BODY} bytes")
+    try:
+        body = json.loads(bytes(text) or b"{}", parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise EpisodeError(400, f"the request is no JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise EpisodeError(400, "the request must be a JSON object")
+    for name in body:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise EpisodeError(400, f"unknown key {shown(name)}{near}; this request takes: {', '.join(known)}")
+    for name in required:
+        if name not in body:
+            raise EpisodeError(400, f"{name}: missing; this request needs it")
+    return body
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _episode_number(request: Request) -> int:
+    """Returns the number of the episode in the address. Raises EpisodeError with 404 for a text that is none."""
+    text = request.path_params["number"]
+    number = read_id(text)
+    if number is None:
+        raise EpisodeError(404, f"no episode with the number {shown(text)} is open here")
+    return number
+
+
+def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
+    given = request.query_params.get(name)
+    try:
+        return default if given is None else kind(given)
+    except ValueError:
+        raise EpisodeError(400, f"{name}: {shown(given)} is no number") from None

@@ -1,0 +1,1 @@
+"""The formats of exported data sets, one module each with `write` and `USAGE`."""

@@ -1,0 +1,1 @@
+"""Groups of episodes that begin alike: opened, rolled out in lock-step, and handed to the ladder."""

@@ -1,0 +1,199 @@
+"""Rolls out groups of episodes in a campaign: seeds first, then the groups in lock-step, then the ladder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, get_args
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.named_policies import named_model, with_model
+from sciagent.campaign.proposing.sources import start_policy
+from sciagent.campaign.rollouts.beginnings import beginning
+from sciagent.campaign.rollouts.seeds import check_seeds, model_spec, no_source, seed_source
+from sciagent.campaign.rollouts.team import WorkerTeam
+from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.learning import groups as group_rows
+from sciagent.store.learning.groups import GroupCounts
+from sciagent.training.rollouts.groups import Group, RolloutPlan, Skills
+from sciagent.training.rollouts.runner import RolloutRunner, StepResult
+from sciagent.training.rollouts.scripted import NAME, ScriptedPolicy
+
+if TYPE_CHECKING:
+    from sciagent.agent.policies.batches import BatchPolicy
+
+PAUSE_SECONDS = 0.25  # between looks for the end of a pause
+PURPOSES = ("rollout", "evaluation", "demonstration")
+
+
+def plan_of(
+    groups: int, siblings: int, turns: int, policy: str, purpose: Purpose, begins: str = "now", skills: Skills = "with"
+) -> RolloutPlan:
+    """Returns the plan of a call. Raises UsageError for a number out of range or an unknown purpose."""
+    for name, number, most in (("groups", groups, 1000), ("siblings", siblings, 1000), ("turns", turns, 1000)):
+        if not 1 <= number <= most:
+            raise UsageError(f"{name}: {number} is not from 1 to {most}")
+    if purpose not in PURPOSES:
+        raise UsageError(f'purpose: "{purpose}" is none of {", ".join(PURPOSES)}{did_you_mean(purpose, PURPOSES)}')
+    beginning(begins)
+    if skills not in get_args(Skills):
+        raise UsageError(f'skills: "{skills}" is none of {", ".join(get_args(Skills))}')
+    return RolloutPlan(groups, siblings, turns, policy, purpose, begins=begins, skills=skills)
+
+
+@contextmanager
+def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
+    """Starts the policy of rollouts, and closes it at the end. name: `scripted`, a model of this machine, or a role or
+    policy of the ledger whose weights are on this machine; None for the campaign's own model. Raises UsageError if the
+    model or its extra is missing."""
+    from sciagent.agent.policies.batches import InProcessPolicy, ThreadedPolicy
+    from sciagent.agent.policies.local import LocalPolicy
+
+    spec = model_spec(built)
+    if name is not None:
+        model = NAME if name == NAME else named_model(built.ledger, name)
+        here = {"model": model, "policy": None, "endpoint": None, "api_key_env": None}
+        spec = spec.model_copy(update=here)
+    else:
+        spec = with_model(built, "", spec)
+    if spec.model == NAME and spec.endpoint is None:
+        policy: BatchPolicy = ScriptedPolicy(built.subject)
+    else:
+        client = start_policy(spec)
+        policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
+    try:
+        yield policy
+    finally:
+        policy.close()
+
+
+def obstacle(driver: Driver) -> str | None:
+    """Returns why no further turn of a rollout may begin; None if one may."""
+    session, limit = driver.session, driver.built.spec.budget.proposals
+    if session.stopping.is_set():
+        return session.stop_reason
+    if limit is not None and driver.intake.n_proposals >= limit:
+        return f"the budget of {limit} proposals is used"
+    if (granted := driver.built.spec.budget.verifications) is not None:
+        with driver.built.ledger.read() as connection:
+            if session.verifications_left(connection) == 0:
+                return f"the budget of {granted} verifications is used"
+    return session.budget.exhausted()
+
+
+def obstacle_after_pause(driver: Driver) -> str | None:
+    """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
+    driver.attend()
+    session = driver.session
+    while driver.mailbox.paused and not session.stopping.is_set():
+        session.stopping.wait(PAUSE_SECONDS)
+        driver.attend()
+    return obstacle(driver)
+
+
+def count(driver: Driver, done: StepResult) -> None:
+    """Counts the proposals and the cost of a step against the budget, and its hits if the goal needs their number."""
+    driver.intake.n_proposals += done.proposals
+    driver.session.budget.spend(done.cost)
+    if driver.built.spec.goal.kind == "hits":
+        with driver.built.ledger.read() as connection:
+            driver.session.count_hits(connection)
+
+
+class RolloutDrive:
+    """One call of rollouts in this process. `stop` may be called from any thread; a step is finished first."""
+
+    def __init__(self, built: Built, policy: BatchPolicy, workers: int | None, say: Callable[[str], None]) -> None:
+        """say: shows a line of progress."""
+        self._built, self._policy, self._workers, self._say = built, policy, workers, say
+        self._driver: Driver | None = None
+        self._is_stopped = False
+        self._turns, self._seconds = 0, 0.0
+        self._why: str | None = None
+
+    def stop(self, now: bool = False) -> None:
+        """Ends after the step that runs. now: paid rungs that run are ended too; they run again later."""
+        self._is_stopped = True
+        if self._driver is not None:
+            if now:
+                self._driver.abort()
+            else:
+                self._driver.request_stop()
+
+    def run(self, plan: RolloutPlan) -> RolloutAnswer:
+        """Proposes the seeds, rolls out the groups, and lets the ladder decide about all candidates."""
+        with self._driving(Driver(self._built, self._workers, source=seed_source)) as driver:
+            driver.run()
+        groups: list[Group] = []
+        if not self._is_stopped:
+            check_seeds(self._built)
+            with self._driving(Driver(self._built, self._workers, source=no_source)) as driver:
+                with WorkerTeam(driver.worker, self._built, self._workers or self._built.spec.workers) as team:
+                    groups = self._roll_out(driver, plan, team)
+                driver.run()
+        return self._answer(groups)
+
+    def _driving(self, driver: Driver) -> Driver:
+        self._driver = driver
+        return driver
+
+    def _roll_out(self, driver: Driver, plan: RolloutPlan, worker: Runs) -> list[Group]:
+        spec = model_spec(self._built)
+        runner = RolloutRunner(self._built, driver.session.lease, worker, self._policy, spec)
+        groups = runner.continued()
+        if runner.broken:
+            numbers = ", ".join(map(str, runner.broken))
+            self._say(f"groups left open with another policy, other tools or another version are broken now: {numbers}")
+        if groups:
+            self._say(f"continuing {len(groups)} groups that were left open; no new ones are begun")
+        else:
+            groups = runner.opened(plan)
+        began = time.monotonic()
+        while (why := obstacle_after_pause(driver)) is None:
+            done = runner.step(groups)
+            if done is None:
+                break
+            self._turns += done.turns
+            count(driver, done)
+            self._seconds = time.monotonic() - began
+            self._say(_line(done, groups, self._seconds))
+        self._why = why
+        return groups
+
+    def _answer(self, groups: Sequence[Group]) -> RolloutAnswer:
+        with self._built.ledger.read() as connection:
+            row = campaigns.get(connection, self._built.row.name)
+            counts = group_rows.counts(connection, [group.row.id for group in groups])
+        rows = tuple(_rolled(group, counts[group.row.id]) for group in groups)
+        return RolloutAnswer(
+            campaign=row.name,
+            state=str(row.state),
+            policy=self._policy.name,
+            groups=rows,
+            turns=self._turns,
+            seconds=round(self._seconds, 3),
+            stopped=self._why if any(each.state == "open" for each in rows) else None,
+        )
+
+
+def _rolled(group: Group, counts: GroupCounts) -> RolledGroup:
+    return RolledGroup(
+        group=group.row.number,
+        state=counts.state,
+        siblings=group.row.size,
+        turns=counts.turns,
+        proposals=counts.proposals,
+        new=counts.new,
+        snapshot=group.row.snapshot_watermark,
+    )
+
+
+def _line(done: StepResult, groups: Sequence[Group], seconds: float) -> str:
+    turn = max(len(each.episode.turns) for group in groups for each in group.siblings)
+    return f"turn {turn}: {done.turns} episodes, {done.proposals} proposals, {done.new} of them new; {seconds:.1f} s"

@@ -1,0 +1,246 @@
+"""Opens groups of rollouts, and continues those that a kill or a stop left open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.episode import Episode, EpisodeLimits, opening
+from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.trace.recorded import calls_of
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.sources import next_episode
+from sciagent.campaign.rollouts.beginnings import beginning
+from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory
+from sciagent.code_version import code_version
+from sciagent.domain.evidence import content_hash
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.learning import groups
+from sciagent.store.learning.groups import GroupRow, GroupState
+from sciagent.training.rollouts import snapshot
+from sciagent.training.rollouts.snapshot import Snapshot
+
+Skills = Literal["with", "without", "paired"]
+
+
+class GroupMark(NamedTuple):
+    """The seed of a new group, and what is noted with its task."""
+
+    seed: int
+    noted: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RolloutPlan:
+    """The wishes of a person for the rollouts of a campaign."""
+
+    groups: int
+    """Number of new groups."""
+    siblings: int
+    """Number of episodes in a group."""
+    turns: int
+    """Largest number of turns of an episode."""
+    policy: str
+    """Name of the policy, as the ledger keeps it with the trajectories."""
+    purpose: Purpose = "rollout"
+    seed: int | None = None
+    """Seed of the groups; None: one for each group, from the campaign's seed and the group's number."""
+    client: str | None = None
+    """Name that a client gave to the group; None for rollouts of this process."""
+    begins: str = "now"
+    """The candidates that groups see, as `beginnings.beginning` reads it; those that are drawn differ by group."""
+    skills: Skills = "with"
+    """Whether the openings have the texts of the proposer's skills. `paired`: of two groups with the same seeds, on the
+    same snapshot, the first has them and the second has not."""
+    marks: Sequence[GroupMark] = ()
+    """Seed and notes of each group; empty: the seeds are as `seed` says."""
+
+    def mark(self, built: Built, place: int, number: int) -> GroupMark:
+        """Returns seed and notes of a group. place: among the new ones, from 0. number: in the campaign."""
+        if self.marks:
+            return self.marks[place]
+        drawn = int(content_hash([built.spec.seed, "group", number])[:12], 16)
+        return GroupMark(drawn if self.seed is None else self.seed, {})
+
+
+class Pins(NamedTuple):
+    """The tool set and the policy of a group. They are the same for all its turns; otherwise the group is broken."""
+
+    tool_set_id: int
+    policy_id: int
+
+
+@dataclass
+class Sibling:
+    """One episode of a group."""
+
+    id: int
+    """Id of the trajectory in the ledger."""
+    number: int
+    """Number in the group, from 0."""
+    episode: Episode
+    memory: EpisodeMemory
+    ended: str | None = None
+    """Why the episode ended; None while it goes on."""
+    is_abandoned: bool = False
+    """Whether the policy left the episode unfinished; its group is then not complete."""
+
+
+@dataclass
+class Group:
+    """A group whose episodes go on."""
+
+    row: GroupRow
+    snapshot: Snapshot
+    siblings: list[Sibling]
+    policy_id: int | None = None
+    """Id in the ledger of the policy that has answered so far; None before the first answer."""
+    fault: str | None = None
+    """Why the group is broken; None if it is not."""
+
+    @property
+    def is_over(self) -> bool:
+        return all(sibling.ended is not None for sibling in self.siblings)
+
+    @property
+    def final_state(self) -> GroupState:
+        """The state of the group once it is over."""
+        return "broken" if any(sibling.is_abandoned for sibling in self.siblings) else "complete"
+
+
+def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
+    """Returns the seed of a turn. It does not depend on other episodes, nor on the number of the trajectory."""
+    return int(content_hash([group_seed, sibling, turn])[:12], 16)
+
+
+def open_groups(
+    connection: Connection, built: Built, tools: Toolbox, spec: LlmSpec, structured: bool, pins: Pins, plan: RolloutPlan
+) -> list[Group]:
+    """Opens groups on a snapshot of the campaign, and writes them with their episodes."""
+    words = built.subject.words
+    first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
+    marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
+    shared = snapshot.take(connection, built, plan.begins) if beginning(plan.begins).drawn is None else None
+    opened = []
+    for mark in marks:
+        frozen = shared or snapshot.take(connection, built, plan.begins, mark.seed)
+        left = briefing.left_text(frozen.left)
+        for shown in _with_skills(spec, plan.skills):
+            skills = [skill.told for skill in shown.skills]
+            messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills, words.many)
+            opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
+    return opened
+
+
+def _with_skills(spec: LlmSpec, shown: Skills) -> list[LlmSpec]:
+    """Returns the proposer as the groups of one mark see it: with its skills, without them, or once each."""
+    without = spec.model_copy(update={"skills": ()})
+    return {"with": [spec], "without": [without], "paired": [spec, without]}[shown]
+
+
+def _open(
+    connection: Connection,
+    built: Built,
+    frozen: Snapshot,
+    messages: tuple[Message, ...],
+    limits: EpisodeLimits,
+    spec: LlmSpec,
+    pins: Pins,
+    plan: RolloutPlan,
+    mark: GroupMark,
+) -> Group:
+    told = [to_json(message) for message in messages]
+    noted = {} if plan.client is None else {"client": plan.client}
+    noted |= {} if plan.begins == "now" else {"begins": plan.begins}
+    row = groups.open_(
+        connection,
+        built.row.id,
+        task={"goal": frozen.goal, "turns": plan.turns, **noted, **mark.noted},
+        snapshot=frozen.to_json(),
+        watermark=frozen.watermark,
+        seq=frozen.seq,
+        opening=told,
+        tool_set_id=pins.tool_set_id,
+        policy_id=pins.policy_id,
+        seed=mark.seed,
+        size=plan.siblings,
+        purpose=plan.purpose,
+    )
+    settings: dict[str, Any] = {**spec.model_dump(mode="json"), "turns": plan.turns, "opening": told}
+    episodes = []
+    for sibling in range(plan.siblings):
+        number, start = next_episode(connection, built), turn_seed(row.seed, sibling, 0)
+        id_ = trajectories.open_(
+            connection,
+            built.row.id,
+            number,
+            proposer=plan.policy,
+            settings=settings,
+            seed=start,
+            purpose=plan.purpose,
+            group_id=row.id,
+            sibling=sibling,
+        )
+        episodes.append(
+            Sibling(id_, sibling, Episode(number, start, messages, limits, frozen.numbered), EpisodeMemory())
+        )
+    return Group(row, frozen, episodes)
+
+
+def open_ones(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
+    """Returns the groups that are open in the ledger, with their episodes as of the last turn.
+
+    A group that began with other tools, another policy or another version of sciagent is marked as broken and left
+    out.
+    """
+    found = []
+    for row in groups.of_campaign(connection, built.row.id, "open"):
+        if (row.tool_set_id, row.policy_id, row.code_version) == (*pins, code_version()):
+            found.append(continued_group(connection, built, row, spec))
+        else:
+            break_group(connection, row, "it began with other tools, another policy or another version of sciagent")
+    return found
+
+
+def break_group(connection: Connection, row: GroupRow, why: str) -> None:
+    """Marks a group as broken, and ends those of its episodes that go on."""
+    for sibling in groups.siblings(connection, row.id):
+        if sibling.ended_why is None:
+            trajectories.end(connection, sibling.id, f"its group is broken: {why}")
+    groups.set_state(connection, row.id, "broken")
+
+
+def continued_group(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
+    """Returns a group of the ledger with its episodes as of the last turn."""
+    frozen = snapshot.restored(connection, built.row.id, row)
+    messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
+    episodes, answered = list[Sibling](), list[int]()
+    for stored in groups.siblings(connection, row.id):
+        episode, memory = Episode(stored.number, stored.seed, messages, limits, frozen.numbered), EpisodeMemory()
+        turns = trajectories.turns(connection, stored.id)
+        _replay(episode, memory, turns)
+        answered += [turn["policy_id"] for turn in turns]
+        episodes.append(Sibling(stored.id, stored.sibling, episode, memory, stored.ended_why))
+    return Group(row, frozen, episodes, next(iter(answered), None))
+
+
+def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> None:
+    """Restores an episode from its turns in the ledger."""
+    for turn in turns:
+        cursor = dict(turn["cursor"] or {})
+        memory.restore(cursor.pop("proposed", ()))
+        episode.restore((from_json(turn["message"]), *map(from_json, turn["observations"])), cursor)
+    if turns and turns[-1]["output_ids"] is not None:
+        last = calls_of(turns)[-1]
+        episode.held = (*last.prompt_ids, *last.output_ids)
+
+
+def episode_limits(spec: LlmSpec, turns: int) -> EpisodeLimits:
+    return EpisodeLimits(turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)

@@ -1,0 +1,314 @@
+"""Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
+written, in one transaction. After a kill the ledger has the whole step or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.model_source import sampled_row
+from sciagent.campaign.rollouts.snapshot_bench import SnapshotBench, stored
+from sciagent.campaign.rollouts.step_writer import StepWriter
+from sciagent.domain.cost import Cost
+from sciagent.domain.policies import SCRIPT
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, trajectories, watermarks
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
+from sciagent.store.job_queue import spend
+from sciagent.store.job_queue.spend import Bill
+from sciagent.store.learning import groups as group_rows
+from sciagent.store.learning import policies, tool_sets
+from sciagent.store.learning.groups import GroupRow
+from sciagent.training.rollouts.groups import (
+    Group,
+    Pins,
+    RolloutPlan,
+    Sibling,
+    break_group,
+    continued_group,
+    open_groups,
+    open_ones,
+    turn_seed,
+)
+from sciagent.training.rollouts.side_by_side import FastRungs
+
+
+class StepResult(NamedTuple):
+    """The results of one step of all episodes."""
+
+    turns: int
+    proposals: int
+    new: int
+    """Number of proposals that were new to their episode and its snapshot."""
+    cost: Cost
+
+
+class _Turn(NamedTuple):
+    """The turn of one episode that is not written yet."""
+
+    group: Group
+    sibling: Sibling
+    sampled: Sampled
+    sampling: Sampling | None
+    """None for an answer that was sampled elsewhere."""
+    asked: Asked
+    bench: SnapshotBench
+    answer: ToolResults
+
+
+class NextTurn(NamedTuple):
+    """The questions of the next turn of all episodes that go on."""
+
+    groups: Sequence[Group]
+    going: Sequence[tuple[Group, Sibling]]
+    questions: Sequence[EpisodeQuestion]
+    """One of each episode, in their order."""
+    asked: Asked
+
+
+class CarriedOut(NamedTuple):
+    """A turn of episodes whose calls were carried out, and that is not written yet."""
+
+    groups: Sequence[Group]
+    going: Sequence[Sibling]
+    made: Sequence[_Turn]
+    rows: Sequence[tuple[NewTurn, Cost]]
+
+    @property
+    def result(self) -> StepResult:
+        proposals = [entry for turn in self.made for entry in turn.bench.entries]
+        sampling = sum((cost for _, cost in self.rows), Cost())
+        cost = sum((result.actual for entry in proposals for _, result in entry.computed), sampling)
+        return StepResult(len(self.made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+
+
+class RolloutRunner:
+    """The runner of a campaign's rollouts. The caller drives the campaign."""
+
+    broken: Sequence[int] = ()
+    """Numbers of the open groups that could not continue, and were marked as broken."""
+
+    def __init__(self, built: Built, lease: DriverLease, worker: Runs, policy: BatchPolicy, spec: LlmSpec) -> None:
+        """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
+        if spec.mcp:
+            raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")
+        self._built, self._lease, self._worker, self._policy, self._spec = built, lease, worker, policy, spec
+        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        offered = [name for name in spec.tools if name != "note"]
+        self._strict = spec.strict is not False
+        ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
+        limits = built.edit_limits()
+        more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns, "subject": built.subject}
+        self._tools = Toolbox(offered, limits, self._structured, None, ranks, **more)
+        self._must_call = spec.tool_choice == "required" and not self._structured
+        self._rungs = FastRungs(built, worker)
+        identity = policy.identity(policy.name)
+        self._is_script, self._is_known = identity.source == SCRIPT, identity.base_sha256 is not None
+        self._policy_ids = dict[str, int]()  # by the name in the answers
+        with built.ledger.begin() as connection:
+            tool_set = tool_sets.enter_tool_set(connection, self._tools.content(self._must_call))
+            self._pins = Pins(tool_set, policies.enter(connection, identity))
+
+    @property
+    def verified_seconds(self) -> float:
+        """The time for which this runner's episodes have waited for fast and inline rungs."""
+        return self._rungs.seconds
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """Schemas of the tools in OpenAI's format; empty if answers are structured."""
+        return self._tools.schemas
+
+    def continued(self) -> list[Group]:
+        """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            before = group_rows.of_campaign(connection, self._built.row.id, "open")
+            groups = open_ones(connection, self._built, self._spec, self._pins)
+        going_on = {group.row.number for group in groups}
+        self.broken = [row.number for row in before if row.number not in going_on]
+        return groups
+
+    def opened(self, plan: RolloutPlan) -> list[Group]:
+        """Opens new groups on one snapshot of the campaign."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            return open_groups(connection, self._built, self._tools, self._spec, self._structured, self._pins, plan)
+
+    def restored(self, rows: Sequence[GroupRow]) -> list[Group]:
+        """Returns groups of the ledger with their episodes as of the last turn, whether they are over or not."""
+        with self._built.ledger.read() as connection:
+            return [continued_group(connection, self._built, row, self._spec) for row in rows]
+
+    def step(self, groups: Sequence[Group]) -> StepResult | None:
+        """Takes the next turn of every episode that goes on; returns None if there is none.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        turn = self.next_turn(groups)
+        return None if turn is None else self._written(self.carry_out(turn, self._policy.answers(turn.questions)))
+
+    def next_turn(self, groups: Sequence[Group]) -> NextTurn | None:
+        """Returns the questions of the next turn of every episode that goes on; None if there is none."""
+        going = [(group, each) for group in groups for each in group.siblings if each.ended is None]
+        if not going:
+            return None
+        with self._built.ledger.read() as connection:
+            asked = trajectories.now(connection)
+        questions = [
+            EpisodeQuestion(each.episode.messages, self._tools.schemas, self._sampling(group, each), each.episode.held)
+            for group, each in going
+        ]
+        return NextTurn(groups, going, questions, asked)
+
+    def carry_out(self, turn: NextTurn, answers: Sequence[Sampled | PolicyError]) -> CarriedOut:
+        """Carries out the answers to the questions of a turn. `write` has to follow; nothing is in the ledger yet."""
+        made = [
+            (sampled, question.sampling, turn.asked) for sampled, question in zip(answers, turn.questions, strict=True)
+        ]
+        return self._carried_out(turn.groups, turn.going, made)
+
+    def take(self, groups: Sequence[Group], answers: Mapping[int, tuple[Sampled, Asked]]) -> StepResult:
+        """Takes a turn of the episodes that were answered elsewhere. answers: by the id of the trajectory, with the
+        moment at which the episode had last been told something.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        going = [(group, each) for group in groups for each in group.siblings if each.id in answers]
+        made = [(answers[each.id][0], None, answers[each.id][1]) for _, each in going]
+        return self._written(self._carried_out(groups, going, made))
+
+    def _carried_out(
+        self,
+        groups: Sequence[Group],
+        going: Sequence[tuple[Group, Sibling]],
+        answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
+    ) -> CarriedOut:
+        """Carries out the answers of the episodes, which go on."""
+        turns, tasks = [], []
+        for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
+            if isinstance(sampled, PolicyError):
+                sibling.ended = f"the model failed: {sampled}"[:1000]
+                group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
+                continue
+            bench = self._bench(group, sibling)
+            turns.append((group, sibling, sampled, sampling, asked, bench))
+            seed, numbered = self._seed(group, sibling), sibling.episode.numbered
+            tasks.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
+        made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
+        rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
+        return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
+
+    def _written(self, done: CarriedOut) -> StepResult:
+        with self._built.ledger.begin() as connection:
+            self.write(connection, done)
+        return done.result
+
+    def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
+        """Ends an episode that goes on. is_abandoned: its policy left it unfinished."""
+        sibling.ended, sibling.is_abandoned = why, is_abandoned
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            trajectories.end(connection, sibling.id, why)
+            self._close(connection, group)
+
+    def _seed(self, group: Group, sibling: Sibling) -> int:
+        return turn_seed(group.row.seed, sibling.number, len(sibling.episode.turns))
+
+    def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
+        schema = self._tools.answer_schema if self._structured else None
+        seed = self._seed(group, sibling) % (1 << 31)
+        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call, self._strict)
+
+    def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
+        return SnapshotBench(
+            self._built,
+            self._worker,
+            self._rungs,
+            group.snapshot,
+            sibling.memory,
+            room=self._spec.batch,
+            trajectory=sibling.episode.number,
+        )
+
+    def write(self, connection: Connection, done: CarriedOut) -> None:
+        """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
+        campaigns.check_driver(connection, self._lease)
+        watermark = watermarks.note(connection, self._built.row.id)
+        for turn, (row, cost) in zip(done.made, done.rows, strict=True):
+            turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
+            for entry in turn.bench.entries:
+                entry.turn_id = turn_id
+            spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
+        for sibling in done.going:
+            if sibling.ended is not None:
+                trajectories.end(connection, sibling.id, sibling.ended)
+        for group in done.groups:
+            self._close(connection, group)
+        entries = [entry for turn in done.made for entry in turn.bench.entries]
+        StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
+
+    def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
+        """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""
+        group, sibling, sampled, sampling, asked, bench, answer = turn
+        episode, number = sibling.episode, len(sibling.episode.turns)
+        row = sampled_row(sampled, episode.held, sampling)
+        learned = bench.learned()
+        episode.observe(sampled, answer.messages, answer.numbered)
+        sibling.memory.extend(learned)
+        sibling.ended = "finished by the model" if answer.finished else episode.ended
+        policy_id = self._policy_id(group, sampled.policy)
+        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
+        cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(learned)}
+        new = NewTurn(
+            number,
+            cursor,
+            answer.calls,
+            [to_json(message) for message in answer.messages],
+            bench.cost + cost,
+            sampled.policy,
+            row,
+            asked=asked,
+            tool_set_id=self._pins.tool_set_id,
+            policy_id=policy_id,
+            untrainable=self._untrainable(sampled, sampling),
+        )
+        return new, cost
+
+    def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
+        """Returns why no policy gradient may use the turn; None if one may."""
+        if sampling is None:
+            return NOT_HERE
+        return NOT_SAMPLED if self._is_script else sampled.untrainable
+
+    def _policy_id(self, group: Group, served: str) -> int:
+        """Returns the ledger's id of the policy that answered. A group with two policies is broken. served: its name in
+        the answer, which may be more exact than the name that was asked for."""
+        if served not in self._policy_ids:
+            with self._built.ledger.begin() as connection:
+                self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
+        id_ = self._policy_ids[served]
+        group.policy_id = group.policy_id or (self._pins.policy_id if self._is_known else id_)
+        if id_ != group.policy_id:
+            group.fault = group.fault or f"another policy answered: {served}"
+        return id_
+
+    def _close(self, connection: Connection, group: Group) -> None:
+        """Marks a group as broken if something went wrong, or as complete if all its episodes have ended."""
+        if group.fault is not None:
+            break_group(connection, group.row, group.fault)
+            for sibling in group.siblings:
+                sibling.ended = sibling.ended or f"its group is broken: {group.fault}"
+        elif group.is_over:
+            group_rows.set_state(connection, group.row.id, group.final_state)
