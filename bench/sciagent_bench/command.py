@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sciagent.api.terminal import plain_table, show
 from sciagent.cli import options
-from sciagent.cli.shared.common import put_json, say
+from sciagent.cli.shared import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -39,7 +39,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.training.evaluation.measuring import measure
 from sciagent.training.evaluation.planning import PlannedCampaign
-from sciagent.training.guards.settings import guard_settings
+from sciagent.training.guards import guard_settings
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
 from sciagent.training.live import rolling

@@ -26,7 +26,7 @@ from benchmarks.web.readers import THINK
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, persons

@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
+from sciagent.cli.shared import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
 from sciagent.cli.shared.structures import candidate_text, structure
 
 if TYPE_CHECKING:

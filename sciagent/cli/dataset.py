@@ -13,7 +13,7 @@ import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared import open_ledger, plural, put_answer
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.datasets import BuiltDataset, ExportedDataset

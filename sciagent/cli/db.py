@@ -10,7 +10,7 @@ from rich.filesize import decimal
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.cli.shared import open_ledger, put_answer
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 

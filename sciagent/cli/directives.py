@@ -9,7 +9,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.cli.shared.structures import candidate_text
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError

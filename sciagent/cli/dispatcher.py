@@ -15,7 +15,7 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli import options
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, put_answer, say
+from sciagent.cli.shared import Exit, end_at_once, open_ledger, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 

@@ -15,7 +15,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, put_answer
+from sciagent.cli.shared import Exit, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.settings import ledger_address
 from sciagent.programs import PROGRAMS, find

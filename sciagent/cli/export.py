@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, say
+from sciagent.cli.shared import open_ledger, say
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 

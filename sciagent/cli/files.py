@@ -11,7 +11,7 @@ import typer
 
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import put, put_answer, put_json
+from sciagent.cli.shared import put, put_answer, put_json
 from sciagent.errors import UsageError
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli import options
 from sciagent.cli.cluster.workers import short_owner
-from sciagent.cli.shared.common import open_ledger, put, put_answer, put_json, say
+from sciagent.cli.shared import open_ledger, put, put_answer, put_json, say
 from sciagent.cli.shared.structures import candidate_text
 from sciagent.domain.states import JobState
 from sciagent.errors import UnknownNameError, UsageError

@@ -11,7 +11,7 @@ import typer
 
 from sciagent.api.terminal import Line, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, put_answer, say
+from sciagent.cli.shared import open_ledger, put_answer, say
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.settings import user
 

@@ -38,9 +38,10 @@ from sciagent.cli.admin import db, engines
 from sciagent.cli.campaigns import calc, compare, plan
 from sciagent.cli.cluster import metrics, slurm, workers
 from sciagent.cli.learning import evaluate, rollout
-from sciagent.cli.models import mcp, models, serve_model
+from sciagent.cli.models import mcp, models
+from sciagent.cli import models as serve_model
 from sciagent.cli.people import audit, serve
-from sciagent.cli.shared.common import Exit, put, say
+from sciagent.cli.shared import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 PLUGINS = {"bench": "Measure parts of sciagent on known answers."}

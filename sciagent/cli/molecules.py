@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, open_ledger, pairs, put, put_answer, say
+from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say
 from sciagent.cli.shared.structures import structures
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.ports import ProposalIn

@@ -9,8 +9,8 @@ import typer
 
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, put_answer
-from sciagent.domain.people.roles import Right, Role
+from sciagent.cli.shared import open_ledger, put_answer
+from sciagent.domain.people import Right, Role
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 

@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, plural, put_answer, put_json
+from sciagent.cli.shared import open_ledger, plural, put_answer, put_json
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards

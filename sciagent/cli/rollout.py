@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import put, say, say_upgraded
+from sciagent.cli.shared import put, say, say_upgraded
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

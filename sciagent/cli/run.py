@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
+from sciagent.cli.shared import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rich.text import Text
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.cluster.workers import short_owner
-from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.domain.durations import ago
 from sciagent.errors import LedgerAwayError
 

@@ -11,7 +11,7 @@ import typer
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli.learning.recipe import COMMAND, TrainGroup, recipe
 from sciagent.cli.learning.training_steps import put_trained, shown
-from sciagent.cli.shared.common import Exit, say_upgraded
+from sciagent.cli.shared import Exit, say_upgraded
 from sciagent.cli.training_options import (
     CriticOptions,
     DivergenceOptions,
@@ -195,7 +195,7 @@ def _train_live(run: RowsOptions, wish: LiveWish) -> None:
     from threading import Event
 
     from sciagent.api.interrupts import each_signal, raise_interrupt
-    from sciagent.cli.shared.common import open_ledger
+    from sciagent.cli.shared import open_ledger
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
@@ -220,7 +220,7 @@ def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
 
 def _ledger(given: str | None) -> Ledger | None:
     """Returns the ledger that gets the policy; None if none is named and there is none."""
-    from sciagent.cli.shared.common import open_ledger
+    from sciagent.cli.shared import open_ledger
     from sciagent.inputs.settings import ledger_address
     from sciagent.store.database.engine import ledger_url
 

@@ -149,7 +149,7 @@ class LiveOptions:
 
     def guards(self) -> Mapping[str, Any] | None:
         """Returns the limits of the guards; None for the usual ones. Raises UsageError."""
-        from sciagent.training.guards.settings import guard_settings
+        from sciagent.training.guards import guard_settings
 
         return guard_settings(self.guard).model_dump() if self.guard else None
 

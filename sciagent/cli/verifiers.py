@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, put_answer
+from sciagent.cli.shared import Exit, put_answer
 from sciagent.cli.shared.markdown import parts_of
 from sciagent.domain.properties import Level
 

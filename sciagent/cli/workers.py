@@ -12,7 +12,7 @@ import typer
 from sciagent.cli import options
 from sciagent.cli.cluster import metrics
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
+from sciagent.cli.shared import end_at_once, open_ledger, plural, say
 from sciagent.domain.jobs import resource_requests
 from sciagent.errors import UsageError
 

@@ -16,7 +16,7 @@ from sciagent.campaign.people.resolving import Named, resolve
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.directives import Verb
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
 from sciagent.report.explaining import explain_named

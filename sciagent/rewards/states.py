@@ -21,7 +21,7 @@ from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import Standing
 from sciagent.rewards.estimators import CandidateState, Settlement
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state import calibrations
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.trace.linearise import CONTEXT, Row
+from sciagent.agent.trace import CONTEXT, Row
 from sciagent.agent.trace.recomputing import schema_of
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable

@@ -11,7 +11,7 @@ from sciagent.training.guards.exploitation import ExploitationGuard
 from sciagent.training.guards.facts import StepFacts
 from sciagent.training.guards.guard import Guard, StopReason
 from sciagent.training.guards.kl_budget import KlBudgetGuard
-from sciagent.training.guards.settings import GuardSettings
+from sciagent.training.guards import GuardSettings
 from sciagent.training.guards.unsettled import UnsettledGuard
 
 FILE = "guards.jsonl"

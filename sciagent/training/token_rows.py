@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.trace.linearise import CONTEXT, Row, linearise
+from sciagent.agent.trace import CONTEXT, Row, linearise
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning import rewards

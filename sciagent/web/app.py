@@ -21,7 +21,7 @@ from sciagent.lab.pages import api as lab_api
 from sciagent.lab.pages import form, sheets
 from sciagent.lab.pages import tasks as lab
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.accounts import pages as accounts
+from sciagent.web import accounts
 from sciagent.web.errors import said_of
 from sciagent.web.lab import labels
 from sciagent.web.rules import LogInError, rules_of

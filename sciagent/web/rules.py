@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.domain.text import read_id
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

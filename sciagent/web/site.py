@@ -16,7 +16,7 @@ from starlette.requests import Request
 from sciagent import __version__
 from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.cockpit.figures import Figures
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.domain.units import unit_words
 from sciagent.lab.listing import TaskReader
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from sciagent.domain.people.actor import Actor
-from sciagent.domain.people.roles import Right, Rights
+from sciagent.domain.people import Right, Rights
 from sciagent.store.people import accesses
 from sciagent.store.people.accesses import Access, AccessKind
 from sciagent.store.people.persons import Person

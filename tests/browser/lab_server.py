@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, persons
 from sciagent.web.app import application

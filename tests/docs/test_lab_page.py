@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sciagent.domain.people.roles import NEEDED, Right, Role
+from sciagent.domain.people import NEEDED, Right, Role
 from tests.docs.pages import ROOT
 
 TEXT = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.people.roles import Right, Role
+from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, audit, persons

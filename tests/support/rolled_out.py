@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sciagent import Campaign
-from sciagent.agent.trace.linearise import CONTEXT
+from sciagent.agent.trace import CONTEXT
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.training.building import build

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.trace.linearise import CONTEXT
+from sciagent.agent.trace import CONTEXT
 from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.domain.answers.datasets import BuiltDataset
 from sciagent.errors import UnknownNameError, UsageError

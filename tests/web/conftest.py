@@ -10,7 +10,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from sciagent.campaign.core.build import Built
-from sciagent.domain.people.roles import Right, Role
+from sciagent.domain.people import Right, Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, persons
 from sciagent.store.people.accesses import AccessKind

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import track
 
 from sciagent.api.terminal import plain_table, show
-from sciagent.cli.shared.common import put_json
+from sciagent.cli.shared import put_json
 from sciagent_bench.lab.lab_trial import lab_trials, run_lab, summary_of, weeks_shown
 from sciagent_bench.lab.replay import Laboratory
 from sciagent_bench.score import Interval

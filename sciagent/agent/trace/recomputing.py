@@ -8,7 +8,7 @@ from typing import Any
 from sciagent.agent.messages import NO_CHANCE
 from sciagent.agent.policies.constrained import allowed_sets, unpacked
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace.linearise import RecordedCall
+from sciagent.agent.trace import RecordedCall
 
 
 def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mapping[str, Any] | None:

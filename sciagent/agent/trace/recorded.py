@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.trace.linearise import RecordedCall
+from sciagent.agent.trace import RecordedCall
 from sciagent.store.campaign_state import trajectories
 
 

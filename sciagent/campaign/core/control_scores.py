@@ -15,7 +15,7 @@ from sciagent.campaign.spec.controls import SHARE
 from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.store.results.evidence import RecordedEvidence
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
-from sciagent.scheduling.audit.draw import lots, propensities
+from sciagent.scheduling.audit import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store.results import laws

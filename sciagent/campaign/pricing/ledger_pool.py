@@ -22,7 +22,7 @@ from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.row_selection import order_of
 from sciagent.scheduling.law.similarity import GrowingStructures

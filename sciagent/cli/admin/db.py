@@ -9,7 +9,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, put, put_answer, say
+from sciagent.cli.shared import Exit, put, put_answer, say
 from sciagent.inputs.settings import ledger_address
 
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)

@@ -9,7 +9,7 @@ import typer
 
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import put_answer
+from sciagent.cli.shared import put_answer
 
 app = typer.Typer(
     help="Python environments of engines that cannot share one with sciagent, on this machine.", no_args_is_help=True

@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line, Part, on_terminal, records_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
+from sciagent.cli.shared import Exit, open_ledger, pairs, plural, put_answer, say
 from sciagent.cli.shared.structures import structures
 from sciagent.errors import UsageError
 

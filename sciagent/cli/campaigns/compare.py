@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.cli.shared import open_ledger, put_answer
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.comparison import Comparison

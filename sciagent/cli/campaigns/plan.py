@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.cli.shared import open_ledger, put_answer
 from sciagent.inputs.settings import ledger_address
 
 if TYPE_CHECKING:

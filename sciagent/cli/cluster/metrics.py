@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import end_at_once, open_ledger, say
+from sciagent.cli.shared import end_at_once, open_ledger, say
 from sciagent.errors import UsageError
 
 LOCAL = "127.0.0.1"
@@ -52,7 +52,7 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
 def collectors() -> Any:
     """Returns the module of the collectors. Raises UsageError if its extra is not installed."""
     try:
-        from sciagent.report.live import metrics
+        from sciagent.report import live as metrics
     except ImportError as error:
         raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
     return metrics

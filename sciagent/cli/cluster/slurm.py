@@ -8,7 +8,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, plural, put_answer
+from sciagent.cli.shared import Exit, plural, put_answer
 
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 

@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.domain.durations import ago
 from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError

@@ -11,7 +11,7 @@ import typer
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.evaluate import interval_text
-from sciagent.cli.shared.common import Exit, open_ledger, put_answer, say
+from sciagent.cli.shared import Exit, open_ledger, put_answer, say
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.learning.training_steps import put_trained, step_line
-from sciagent.cli.shared.common import Exit, open_ledger, put, say
+from sciagent.cli.shared import Exit, open_ledger, put, say
 
 if TYPE_CHECKING:
     from sciagent.training.progress import RecipeAnswer, TrainedStep

@@ -9,7 +9,7 @@ import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
+from sciagent.cli.shared import Exit, plural, put_answer, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.environments import RolloutAnswer

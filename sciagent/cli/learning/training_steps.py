@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Part
-from sciagent.cli.shared.common import Exit, put, put_answer, say
+from sciagent.cli.shared import Exit, put, put_answer, say
 
 if TYPE_CHECKING:
     from sciagent.training.learner.running import Tell

@@ -8,7 +8,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import put, put_answer, say
+from sciagent.cli.shared import put, put_answer, say
 from sciagent.errors import UsageError
 
 app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)

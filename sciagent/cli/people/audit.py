@@ -8,7 +8,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
 
 audit_app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared.common import open_ledger, say
+from sciagent.cli.shared import open_ledger, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from sciagent.campaign.core.build import open_for_people
 from sciagent.domain.answers.lab import LabClaimed, LabEntered, TaskState
 from sciagent.domain.answers.model import plain
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.lab import answering, claiming
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks

@@ -16,7 +16,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.domain.answers.lab import LabTaskAnswer
 from sciagent.domain.lab import NOT_OBTAINED
 from sciagent.domain.people.actor import Actor
-from sciagent.domain.people.roles import Right, Rights
+from sciagent.domain.people import Right, Rights
 from sciagent.domain.text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import answering, claiming

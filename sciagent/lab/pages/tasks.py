@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.lab import reviewing, sampling
 from sciagent.domain.jobs.sample_codes import read_code
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.domain.text import read_id
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import answering, claiming

@@ -12,7 +12,7 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people.roles import Right, Role
+from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now, now_column
 from sciagent.store.people import audit

@@ -10,7 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from sciagent.agent.trace.linearise import CONTEXT
+from sciagent.agent.trace import CONTEXT
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import Split
 

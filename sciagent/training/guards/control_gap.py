@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.rewards.guards.betting import SequentialTest, upper_bound
+from sciagent.rewards.guards import SequentialTest, upper_bound
 from sciagent.training.guards.facts import StepFacts
 from sciagent.training.guards.guard import StopReason
 

@@ -11,7 +11,7 @@ import torch
 
 from sciagent.agent.policies.constrained import unpacked
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.values.critic import ValueBatch, value_batch
+from sciagent.training.learner.values import ValueBatch, value_batch
 
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
 """Returns (n, words) bits: the tokens that the schema of an answer allowed at each of its n places, as

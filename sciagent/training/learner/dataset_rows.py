@@ -9,7 +9,7 @@ from pathlib import Path
 from sciagent.errors import UsageError
 from sciagent.training.learner.conversations import Conversations
 from sciagent.training.learner.kinds.imitated import SFT
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit
+from sciagent.training.learner.kinds import Cells, RowKind, RowSelection, Unit
 from sciagent.training.learner.kinds.sampled import GRPO
 from sciagent.training.learner.kinds.taught import DISTILL, HINDSIGHT
 from sciagent.training.learner.kinds.valued import PPO

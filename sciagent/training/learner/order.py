@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sciagent.training.learner.kinds.kind import Unit
+from sciagent.training.learner.kinds import Unit
 
 
 class PlannedStep(NamedTuple):

@@ -25,7 +25,7 @@ from sciagent.training.learner.values.advantages import (
     targets,
     valued_rows,
 )
-from sciagent.training.learner.values.critic import states_of, value_loss, values_of
+from sciagent.training.learner.values import states_of, value_loss, values_of
 from sciagent.training.learner.values.head import PolicyWithValues
 
 Batches = Sequence[tuple[MicroBatch, bool]]

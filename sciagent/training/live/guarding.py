@@ -16,7 +16,7 @@ from sciagent.training.guard_watch import GuardWatch
 from sciagent.training.guards.facts import EpisodeFacts, StepFacts
 from sciagent.training.guards.guard import StopReason
 from sciagent.training.guards.reading import episode_facts, has_promises
-from sciagent.training.guards.settings import GuardSettings
+from sciagent.training.guards import GuardSettings
 from sciagent.training.live.gathering import GatheredStep
 from sciagent.training.live.settings import LiveWish
 

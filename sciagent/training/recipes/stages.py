@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sciagent.campaign.rollouts.beginnings import PATTERN
 from sciagent.inputs.validation import fault
 from sciagent.rewards.spec import Credit
-from sciagent.training.guards.settings import GuardSettings
+from sciagent.training.guards import GuardSettings
 
 PART = ConfigDict(extra="forbid", frozen=True)
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from sciagent.chemistry.subjects.drawing import structure_text
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.jobs.sample_codes import read_code
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from sciagent.domain.answers.lab import LabTaskAnswer
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.lab.listing import TaskReader
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.web.rules import Pages, RouteRule

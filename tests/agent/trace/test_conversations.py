@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sciagent.agent.trace.linearise import Join, RecordedCall, linearise
+from sciagent.agent.trace import Join, RecordedCall, linearise
 from tests.agent.trace import chat
 from tests.agent.trace.chat import Said, Template, decode, encode, spelled
 from tests.agent.trace.checks import check, fewest_rows

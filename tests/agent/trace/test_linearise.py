@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sciagent.agent.messages import Tokens
-from sciagent.agent.trace.linearise import Join, Linearised, RecordedCall, Row, linearise
+from sciagent.agent.trace import Join, Linearised, RecordedCall, Row, linearise
 from tests.agent.trace.checks import check, fewest_rows
 
 

@@ -13,7 +13,7 @@ from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import Tool, call_schema
-from sciagent.agent.trace.linearise import RecordedCall
+from sciagent.agent.trace import RecordedCall
 from sciagent.agent.trace.recomputing import behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy
 from tests.support.subjects import MOLECULES

@@ -21,7 +21,7 @@ from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
 from sciagent.report.analysis import audit as audit_report
 from sciagent.report.page.build import page
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.models import add_folder
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace.linearise import linearise
+from sciagent.agent.trace import linearise
 from sciagent.agent.trace.recomputing import behaviour_of
 from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.campaign.core.build import create_or_open, open_stored

@@ -16,7 +16,7 @@ from sciagent.domain.answers.guards import PolicyGuards, ShownGuards
 from sciagent.domain.answers.model import plain
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards

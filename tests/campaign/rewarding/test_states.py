@@ -12,7 +12,7 @@ from sciagent.rewards.estimators import CandidateState, Settlement
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import states
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from tests.support.rewarded import DFT, HIT, XTB, Rewarded, rewarded

@@ -14,7 +14,7 @@ from sciagent.agent.messages import NO_TOKENS
 from sciagent.agent.models import add_folder
 from sciagent.agent.policies.answers import GRAMMAR
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace.linearise import Join, linearise
+from sciagent.agent.trace import Join, linearise
 from sciagent.agent.trace.recomputing import behaviour_of
 from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.campaign.core.build import Built

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.campaign.driving.dispatcher import ENDS
-from sciagent.cli.shared.common import Exit
+from sciagent.cli.shared import Exit
 from tests.support.campaigns import sciagent, write_campaign
 from tests.support.chat_server import ChatServer
 from tests.support.typed import call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.people.roles import Right, Rights, Role
+from sciagent.domain.people import Right, Rights, Role
 
 ANNA = Rights(roles={1: Role.LAB, 2: Role.VIEWER})
 

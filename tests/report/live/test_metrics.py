@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.cli.cluster.metrics import serve
-from sciagent.report.live.metrics import LedgerCollector, WorkerCollector
+from sciagent.report.live import LedgerCollector, WorkerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.agent.trace.linearise import Join, RecordedCall, linearise
+from sciagent.agent.trace import Join, RecordedCall, linearise
 from sciagent.rewards.credit import rtg
 
 WORDS, WIDTH = 12, 5

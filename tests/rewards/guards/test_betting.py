@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sciagent.rewards.guards.betting import SequentialTest, upper_bound
+from sciagent.rewards.guards import SequentialTest, upper_bound
 
 LEVEL, STEPS, RUNS = 0.05, 100, 200
 

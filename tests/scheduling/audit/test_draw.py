@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sciagent.scheduling.audit import draw as module
-from sciagent.scheduling.audit.draw import FAINTEST, FLOOR, lots, propensities
+from sciagent.scheduling import audit as module
+from sciagent.scheduling.audit import FAINTEST, FLOOR, lots, propensities
 from tests.scheduling.audit.draws import draw
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.lottery import Lottery
 

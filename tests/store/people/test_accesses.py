@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, persons
 from sciagent.store.people.accesses import AccessKind

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.trace.linearise import CONTEXT
+from sciagent.agent.trace import CONTEXT
 from sciagent.training.exports.prompts import prompts
 from sciagent.training.exports.sequences import GRAMMAR, MIXED, NO_GRADIENT, TokenSequence, sequences
 from sciagent.training.exports.source import DatasetFolder

@@ -10,7 +10,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.expectations import fit_law
 from sciagent.rewards.spec import RewardSpec
-from sciagent.scheduling.audit.draw import lots
+from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.guards.facts import EpisodeFacts

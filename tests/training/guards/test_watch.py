@@ -11,7 +11,7 @@ from sciagent.errors import UsageError
 from sciagent.training.guard_watch import FILE, PATIENCE, GuardWatch
 from sciagent.training.guards.facts import EpisodeFacts, StepFacts
 from sciagent.training.guards.guard import StopReason
-from sciagent.training.guards.settings import GuardSettings, guard_settings
+from sciagent.training.guards import GuardSettings, guard_settings
 
 EPISODES = 24  # of a step
 CHECKED = 3  # candidates of an episode that the control has answered

@@ -106,7 +106,7 @@ def test_hints_are_not_shown_to_the_model_itself(
 
 
 def test_every_row_is_trained_once_an_epoch_and_groups_stay_whole() -> None:
-    from sciagent.training.learner.kinds.kind import Unit
+    from sciagent.training.learner.kinds import Unit
 
     units = [Unit((0, 1, 2)), Unit((3,)), Unit((4, 5)), Unit((6,)), Unit((7,))]
     steps = list(planned(units, 3, 2, seed=5))

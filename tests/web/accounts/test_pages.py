@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.store.people import accesses, persons
 from sciagent.store.people.accesses import AccessKind
 from tests.web.conftest import Serve, Server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
 from tests.campaign.lab.test_answering import place, task_ids
 from tests.web.conftest import Browser, Serve, Server

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.lab import sampling
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.domain.properties import properties
 from sciagent.lab import claiming
 from sciagent.store.campaign_state import standings

@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.store.database import tables as t
 from tests.campaign.lab.test_answering import place, task_ids
 from tests.web.conftest import Browser, Serve

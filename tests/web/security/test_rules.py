@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from sciagent.domain.people.roles import Right, Role
+from sciagent.domain.people import Right, Role
 from sciagent.lab import answering
 from sciagent.store.database.tables import metadata
 from sciagent.store.lab import tasks

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
 from sciagent.store.people import persons
 from sciagent.web.app import application

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sciagent.domain.people.roles import Role
+from sciagent.domain.people import Role
 from sciagent.domain.states import CampaignState
 from sciagent.lab import answering
 from sciagent.report.answers import status

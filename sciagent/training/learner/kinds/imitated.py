@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit
+from sciagent.training.learner.kinds import Cells, RowKind, RowSelection, Unit
 from sciagent.training.learner.rows import TrainingRow
 
 

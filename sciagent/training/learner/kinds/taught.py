@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, spans_of
+from sciagent.training.learner.kinds import Cells, RowKind, RowSelection, Unit, spans_of
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit, group_of, spans_of, where
+from sciagent.training.learner.kinds import Cells, RowKind, RowSelection, Unit, group_of, spans_of, where
 from sciagent.training.learner.rows import EpisodeTurns, RowTurn, TrainingRow
 
 

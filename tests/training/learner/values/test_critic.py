@@ -16,7 +16,7 @@ from sciagent.agent.policies.constrained import packed
 from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
 from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.step import Learner
-from sciagent.training.learner.values.critic import ValueBatch, value_loss
+from sciagent.training.learner.values import ValueBatch, value_loss
 from tests.training.learner.made_rows import CONTEXT, sampled_rows
 
 SETTINGS = StepSettings(1e-3, critic=CriticSettings(learning_rate=1e-2, passes=1))

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sciagent.domain.people.actor import Actor
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people import Right
 from sciagent.errors import UsageError
 from sciagent.store.people import accesses, audit, persons
 from sciagent.store.people.accesses import LIFETIMES, AccessKind

@@ -12,7 +12,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared.common import pairs, put, put_answer, say
+from sciagent.cli.shared import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 EndpointOption = Annotated[

@@ -1,1 +1,0 @@
-"""Log in, log out, choose a password."""
