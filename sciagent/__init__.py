@@ -13,7 +13,7 @@ from typing import Any
 __version__ = "0.1.0"
 _PLACES = {
     "Campaign": ("sciagent.api.campaign", "Campaign"),
-    "Ledger": ("sciagent.api.ledger", "LedgerView"),
+    "Ledger": ("sciagent.api.campaign", "LedgerView"),
     "calc": ("sciagent.api.calculating", "calc"),
     "evaluate": ("sciagent.api.running", "evaluate"),
     "verifier": ("sciagent.verification.functions", "verifier"),

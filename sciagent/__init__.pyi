@@ -1,6 +1,6 @@
 from sciagent.api.calculating import calc as calc
 from sciagent.api.campaign import Campaign as Campaign
-from sciagent.api.ledger import LedgerView as Ledger
+from sciagent.api.campaign import LedgerView as Ledger
 from sciagent.api.running import evaluate as evaluate
 from sciagent.verification.functions import verifier as verifier
 

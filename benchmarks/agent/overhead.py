@@ -106,9 +106,9 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     """proposals: in all, one a turn; turns: of an episode."""
     import psutil
 
-    from sciagent.campaign.core.build import create_or_open
+    from sciagent.campaign.core.opening import create_or_open
     from sciagent.campaign.driving.driver import Driver
-    from sciagent.campaign.spec.load import parse_spec
+    from sciagent.campaign.file.campaign_spec import parse_spec
     from sciagent.store.database.ledger import Ledger
 
     text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=AT_ONCE)

@@ -56,9 +56,9 @@ def run(
     """start: how many of the seeds it begins with; default: all."""
     from ruamel.yaml import YAML
 
-    from sciagent.campaign.core.build import create_or_open
+    from sciagent.campaign.core.opening import create_or_open
     from sciagent.campaign.driving.driver import Driver
-    from sciagent.campaign.spec.load import parse_spec
+    from sciagent.campaign.file.campaign_spec import parse_spec
     from sciagent.store.database.ledger import Ledger
 
     seeds = [line.split(",")[0] for line in (CAMPAIGNS / "quickstart_seeds.csv").read_text().splitlines()[1:]]

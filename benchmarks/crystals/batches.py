@@ -29,9 +29,8 @@ import numpy as np
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent_simulators.potentials.equation_of_state import StateFit, equations_of_state
-from sciagent_simulators.potentials.registry import load
-from sciagent_simulators.potentials.relaxing import relax
+from sciagent_simulators.potentials.potential import load
+from sciagent_simulators.potentials.relaxing import StateFit, equations_of_state, relax
 
 CELLS = (
     "perovskite Cs Sn I, perovskite Cs Pb Br, perovskite K Mg F, perovskite Rb Ca Cl, perovskite Sr Ti O, "

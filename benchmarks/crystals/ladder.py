@@ -54,7 +54,7 @@ def perovskite(a_site: str, b_site: str, anion: str, a: float) -> Any:
 
 def compounds() -> list[dict[str, str]]:
     """Returns the rows of the table of known perovskites that are computed."""
-    from sciagent_simulators.periodic.elements import in_first_release, is_open
+    from sciagent_simulators.periodic.sampling import in_first_release, is_open
 
     with gzip.open(KNOWN, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if float(row["exp_label"]) == 1]
@@ -68,7 +68,7 @@ def compounds() -> list[dict[str, str]]:
 
 def relax_cells() -> None:
     """Writes the cells that CHGNet relaxes, from the radii of the table."""
-    from sciagent_simulators.potentials.registry import load
+    from sciagent_simulators.potentials.potential import load
     from sciagent_simulators.potentials.relaxing import relax
 
     rows = compounds()

@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.ports import ProposalIn
 from sciagent.errors import InvalidCandidateError

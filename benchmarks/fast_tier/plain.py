@@ -17,7 +17,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.rdinchi import MolToInchi
 
 from sciagent.chemistry.standardise import RULES
-from sciagent_verifiers.fast.ring_strain import impossible
+from sciagent_verifiers.fast.molecule_checks import impossible
 
 ELEMENTS = frozenset({"H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I"})
 

@@ -28,21 +28,20 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sqlalchemy import func, select
 
-from sciagent.agent.policies import token_graph
+from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batches import InProcessPolicy
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.inputs.settings import user
 from sciagent.rewards.spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
-from sciagent.training.evaluation.measuring import measure
-from sciagent.training.evaluation.planning import PlannedCampaign
+from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
 from sciagent.training.guards import guard_settings
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
-from sciagent.training.live import rolling
+from sciagent.training.live import actors
 from sciagent.training.live.running import train_live
 from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedStep
@@ -194,7 +193,7 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     wish = wish_of(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
     ledger, policy = Ledger(str(folder / f"{arm.name}.db")), InProcessPolicy(LocalPolicy(given.model))
     spec = load_rewards(wish.rewards)
-    with rolling.started(wish, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
+    with actors.started(wish, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
         places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
         waves.wave(1, policy, places)
     found = []
@@ -293,7 +292,7 @@ def main() -> None:
     usual = {**SIZES, **SMALL} if given.small else SIZES
     sizes = {name: usual[name] if getattr(given, name) is None else getattr(given, name) for name in SIZES}
     if given.no_graph:
-        token_graph.can_graph = lambda cache, device: False
+        batch_decoding.can_graph = lambda cache, device: False
     folder, given.arm = given.folder.resolve(), given.arm or [Arm.read(text) for text in ARMS]
     if given.stage == "all":
         everything(folder, given, sizes)

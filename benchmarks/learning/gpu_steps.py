@@ -26,17 +26,16 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
-from sciagent.agent.policies import token_graph
+from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.local import InMemoryPolicy, LocalPolicy
-from sciagent.training.learner import loss as losses
+from sciagent.training.learner import batches as losses
 from sciagent.training.learner import step as steps
 from sciagent.training.learner.batches import divided, micro_batch
 from sciagent.training.learner.loading import load
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
-from sciagent.training.live.engines import LearnersPolicy
-from sciagent.training.live.versions import of_card
+from sciagent.training.live.engines import LearnersPolicy, of_card
 
 ANSWER, SEEN = 40, 60
 MOST_TOKENS = 16384
@@ -60,12 +59,12 @@ def accelerated(precision: str, *, cpu: bool = False) -> Iterator[None]:
 @contextmanager
 def graphs(is_on: bool) -> Iterator[None]:
     """Lets samplers use CUDA graphs, or not, for the time of the context."""
-    usual = token_graph.can_graph
-    token_graph.can_graph = usual if is_on else lambda cache, device: False
+    usual = batch_decoding.can_graph
+    batch_decoding.can_graph = usual if is_on else lambda cache, device: False
     try:
         yield
     finally:
-        token_graph.can_graph = usual
+        batch_decoding.can_graph = usual
 
 
 def episodes(n: int, vocabulary: int, context: int, turns: int, *, imitated: bool = False) -> list[TrainingRow]:

@@ -14,10 +14,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sciagent.cli.evaluate import interval_text
-from sciagent.domain.answers.evaluation import ArmDifference, EvaluatedArm, EvaluatedCampaign, EvaluationAnswer
 from sciagent.errors import UsageError
 from sciagent.training.evaluation.figures import compared
-from sciagent.training.evaluation.spec import EvaluateSpec
+from sciagent.training.evaluation.spec import (
+    ArmDifference,
+    EvaluatedArm,
+    EvaluatedCampaign,
+    EvaluateSpec,
+    EvaluationAnswer,
+)
 
 AGAINST = ("sft-a", "evolve", "table")
 SCORES = {

@@ -12,9 +12,9 @@ from typing import Any
 from agreement import keep
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import GeometryProtocol, prepare
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_relax import relax
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 
 MOLECULES = {
     "water": "O",

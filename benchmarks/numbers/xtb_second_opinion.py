@@ -14,9 +14,9 @@ from agreement import HERE, agreement, keep, table
 from scipy.stats import spearmanr
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent_simulators.geometry import GeometryProtocol, prepare
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.simulation.second_opinion import HIGHEST_LUMO
+from sciagent_verifiers.simulation.tight_binding import HIGHEST_LUMO
 
 METHODS = ("GFN2-xTB", "GFN1-xTB")
 

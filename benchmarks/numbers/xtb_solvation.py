@@ -20,8 +20,8 @@ from scipy.stats import spearmanr
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.domain.quantities import conversion_factor
-from sciagent_simulators.geometry import GeometryProtocol, prepare
-from sciagent_simulators.implicit_solvent import Solvation
+from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import single_point
 
 KCAL = conversion_factor("kcal/mol", SOLVATION_ENERGY)  # eV

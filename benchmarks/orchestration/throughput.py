@@ -36,11 +36,13 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.driving.remote_jobs import request_for_workers
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.execution.executor import Executor, executor_of
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.execution.backends import executor_of
+from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -21,12 +21,11 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from sciagent.rewards.estimators import CandidateState, Settlement, worth
+from sciagent.rewards.process import CandidateState, Settlement, worth
 from sciagent.rewards.spec import Unsettled
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.law.interval import mixture
-from sciagent.scheduling.law.stack import Stack
+from sciagent.scheduling.law.stack import Stack, mixture
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"

@@ -18,13 +18,14 @@ from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.rewarding.valuations import valuations
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
+from sciagent.rewards.episode_rewards import valuations
 from sciagent.rewards.expectations import fit_law
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import answers_as_of

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing.model_source import ModelSource
-from sciagent.campaign.proposing.sources import ProposerSlot, Source
-from sciagent.campaign.rollouts.seeds import no_source, seed_source
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.proposing.slots import ProposerSlot, Source
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts.drive import no_source, seed_source
 from sciagent.training.rollouts.groups import RolloutPlan
 from sciagent.training.rollouts.runner import RolloutRunner
 from sciagent.training.rollouts.scripted import ScriptedPolicy

@@ -17,12 +17,12 @@ from typing import Any
 from benchmarks.rollouts.lockstep import MOLECULES, TEXT
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.rollouts.drive import model_spec, no_source, seed_source
 from sciagent.training.rollouts.groups import RolloutPlan
 from sciagent.training.rollouts.runner import RolloutRunner
 

@@ -47,7 +47,7 @@ class Watched:
     def choose(self, pool: Any, left: float) -> Any:
         import numpy as np
 
-        from sciagent.scheduling.law.interval import foretell
+        from sciagent.scheduling.law.stack import foretell
 
         found = self.buyer.choose(pool, left)
         last = pool.costs.shape[1] - 1
@@ -63,8 +63,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     import numpy as np
 
     from sciagent.scheduling.aims import Aims, questions
-    from sciagent.scheduling.law.interval import foretell
-    from sciagent.scheduling.law.stack import Stack
+    from sciagent.scheduling.law.stack import Stack, foretell
 
     case = source(seed)
     rng = np.random.default_rng(seed)
@@ -89,7 +88,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
 
     from sciagent.domain.ladder import PaidIndex
     from sciagent.scheduling.aims import Aims
-    from sciagent.scheduling.law.interval import foretell
+    from sciagent.scheduling.law.stack import foretell
     from sciagent.scheduling.rules.priced import Priced
     from sciagent_bench.simulate import simulate
 

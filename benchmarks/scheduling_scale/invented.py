@@ -21,9 +21,10 @@ from unittest.mock import patch
 from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving import local_jobs
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP

@@ -9,16 +9,26 @@ A conversation that only grows is one row. If a prompt replaces part of the held
 answer), the same prefix has two sampled continuations, and a causal model needs two rows. Both rows contain the prefix;
 its sampled tokens are trained in the first row and are context in the second. `Join` names the cases. A prompt without
 a shared prefix, as after a compaction, is the same case with an empty prefix.
+
+Computes again, from what the ledger holds, how likely the tokens of a turn were when they were drawn.
+
+Reads the calls of a model from the ledger, as they were sampled.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sciagent.agent.messages import Tokens, shared_prefix
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.messages import NO_CHANCE, Tokens, shared_prefix
+from sciagent.agent.policies.constrained import allowed_sets, unpacked
+from sciagent.agent.policies.local import LocalPolicy
+from sciagent.store.campaign_state import trajectories
 
 DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
 CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
@@ -180,3 +190,79 @@ class _Draft:
         marks = [_GIVEN] * kept + self._marks[kept:]
         mask, logprobs, behaviour, turns = zip(*marks, strict=True) if marks else ((), (), (), ())
         return Row(tuple(self.ids), mask, logprobs, behaviour, turns, aside=kept > 0)
+
+
+def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the schema that restricted a whole answer; None without one. sampling, tool_set: as in the ledger."""
+    return in_order(tool_set["answer_schema"]) if sampling["grammar"] and tool_set["structured"] else None
+
+
+def in_order(schema: Any) -> Any:
+    """Returns a schema whose objects have their properties in the order of `required`, which names all of them.
+
+    A grammar follows the order of the properties, and PostgreSQL keeps the order of lists alone.
+    """
+    if isinstance(schema, list):
+        return [in_order(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found = {name: in_order(value) for name, value in schema.items()}
+    if isinstance(required := found.get("required"), list) and "properties" in found:
+        found["properties"] = {name: found["properties"][name] for name in [*required, *found["properties"]]}
+    return found
+
+
+def behaviour_of(
+    policy: LocalPolicy, call: RecordedCall, sampling: Mapping[str, Any], tool_set: Mapping[str, Any]
+) -> tuple[float, ...]:
+    """Returns (n,) natural log-probabilities of the n output ids in the distribution that they were drawn from.
+
+    The whole sequence is computed at once; the grammar is made again from the schema of the tool set. sampling,
+    tool_set: as in the ledger. Raises ValueError for an answer that was drawn without chance, or if the schema does not
+    allow an output id.
+    """
+    import torch
+
+    if sampling["temperature"] <= 0:
+        raise ValueError(f"turn {call.turn}: {NO_CHANCE}")
+    ids = torch.tensor([[*call.prompt_ids, *call.output_ids[:-1]]], device=policy.model.device)
+    n = len(call.output_ids)
+    with torch.inference_mode():
+        logits = policy.model(input_ids=ids, use_cache=False, logits_to_keep=n).logits[0].float()
+    schema = schema_of(sampling, tool_set)
+    if schema is not None:
+        bits = torch.from_numpy(_allowed(policy, schema, call)).to(logits.device)
+        logits = logits.masked_fill(~unpacked(bits, logits.shape[-1]), -torch.inf)
+    table = torch.log_softmax(logits / sampling["temperature"], dim=-1)
+    return tuple(table[torch.arange(n), torch.tensor(call.output_ids, device=table.device)].tolist())
+
+
+def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall) -> Any:
+    """Returns (n, words) bits: the tokens that the schema allowed at each place of the answer."""
+    try:
+        return allowed_sets(policy.constrained(schema), call.output_ids)
+    except ValueError as error:
+        raise ValueError(f"turn {call.turn}: {error}") from None
+
+
+def recorded_calls(connection: Connection, trajectory_id: int) -> list[RecordedCall]:
+    """Returns the calls of a trajectory in order, with whole prompts. Turns without tokens are left out."""
+    return calls_of(trajectories.turns(connection, trajectory_id))
+
+
+def calls_of(turns: Sequence[Mapping[Any, Any]]) -> list[RecordedCall]:
+    """Returns the calls in the turns of one trajectory. turns: all rows of the table, in order.
+
+    Of a prompt the ledger keeps only what follows the first `kept` ids of the turn before and its answer.
+    """
+    calls, held = list[RecordedCall](), tuple[int, ...]()
+    for turn in turns:
+        if turn["output_ids"] is None:
+            held = ()
+            continue
+        prompt, output = (*held[: turn["kept"]], *turn["prompt_ids"]), tuple(turn["output_ids"])
+        drawn = None if turn["behaviour"] is None else tuple(turn["behaviour"])
+        call = RecordedCall(turn["number"], prompt, output, tuple(turn["logprobs"]), tuple(turn["forced"]), drawn)
+        calls.append(call)
+        held = (*prompt, *output)
+    return calls

@@ -14,11 +14,10 @@ from sqlalchemy.engine import Connection
 from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
-from sciagent.campaign.pricing.chances import with_chances
+from sciagent.campaign.pricing.outlook import with_chances
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.margins import LimitMargin
-from sciagent.domain.answers.values import BestCandidate, ShownValue
-from sciagent.domain.candidate_names import cells as named
+from sciagent.domain.answers.values import BestCandidate, LimitMargin, ShownValue
+from sciagent.domain.candidates import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason
 from sciagent.report.answers import best

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sciagent.api.ledger import LedgerLike, open_ledger
+from sciagent.api.opening import LedgerLike, open_ledger
 from sciagent.api.tables import ResultTable, heading, plain_cells
-from sciagent.campaign.people.calculating import calculate, check_units, rungs_for, structures_of, subject_for
+from sciagent.campaign.people.verifying import calculate, check_units, rungs_for, structures_of, subject_for
 from sciagent.domain.answers.values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.inputs.settings import user

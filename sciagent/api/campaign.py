@@ -1,31 +1,42 @@
-"""The class `Campaign`, which notebooks, scripts and the command line use."""
+"""The class `Campaign`, which notebooks, scripts and the command line use.
+
+The class `LedgerView`, the ledger of notebooks: its campaigns and all of its values.
+
+Converts the keyword arguments of `Campaign(...)` to a spec and to the YAML text that the ledger stores.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
+from ruamel.yaml import YAML
+from sqlalchemy.engine import Connection
 
-from sciagent.api import answers, html, keyword_arguments, other_drivers
+from sciagent.api import answers, html
+from sciagent.api.answers import CandidateRow, candidates_of
 from sciagent.api.best_table import BestTable, best_of
-from sciagent.api.candidates import CandidateRow, candidates_of
-from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.tables import ResultQuery, ResultTable
-from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
-from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.load import load_spec
-from sciagent.campaign.spec.safety import is_reason
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open, open_for_people, open_stored
+from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
+from sciagent.campaign.file.subjects import is_reason
+from sciagent.campaign.people import steering
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.directives import Verb
+from sciagent.domain.evidence import file_of
 from sciagent.domain.ports import ProposalIn
-from sciagent.errors import UsageError
-from sciagent.execution.executor import executor_of
+from sciagent.domain.quantities import Censoring, show
+from sciagent.errors import SpecError, UsageError
+from sciagent.execution.backends import executor_of
 from sciagent.inputs import settings
 from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
@@ -33,16 +44,214 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
-from sciagent.store.views.values import LedgerValue
+from sciagent.store.results.evidence import IMPORT
+from sciagent.store.views import campaign_counts, values
+from sciagent.store.views.values import LedgerValue, ValueFilter
+from sciagent.verification import registry
 
 if TYPE_CHECKING:
-    from sciagent.api.running import Drive, SteppedDrive
-    from sciagent.campaign.people.adding import AddedCandidate
-    from sciagent.domain.answers.environments import RolloutAnswer
+    from sciagent.api.running import Drive
+    from sciagent.campaign.driving.stepping import SteppedDrive
+    from sciagent.campaign.people.verifying import AddedCandidate
+    from sciagent.domain.answers.guards import ShownGuards
+    from sciagent.domain.answers.values import CalculatedCandidate
+    from sciagent.report.export.parquet import ArrowRows
     from sciagent.rewards.spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
-    from sciagent.training.rollouts.groups import Skills
+    from sciagent.training.evaluation.spec import ListedPolicy, ShownPolicy
+    from sciagent.training.rollouts.groups import RolloutAnswer, Skills
+from sciagent.api.opening import LedgerLike, open_ledger, pick_campaign
+
+
+@dataclass(frozen=True)
+class LedgerCampaign:
+    """A line of the list of campaigns."""
+
+    name: str
+    """Name of the campaign, unique in the ledger."""
+    state: str
+    """`created`, `running`, `paused`, `interrupted`, `finished`, `budget_spent` or `failed`."""
+    candidates: int
+    """Number of candidates."""
+    hits: int
+    """Number of hits."""
+    stop_reason: str | None
+    """Reason why the campaign ended."""
+
+
+class LedgerView:
+    """A ledger on SQLite or PostgreSQL, with the evidence of all its campaigns.
+
+        Ledger("sciagent.db").evidence(property="homo_lumo_gap").to_pandas()
+
+    url: a file, or a URL such as postgresql://sciagent@db/sciagent; by default SCIAGENT_LEDGER, then ./sciagent.db.
+    create: whether a missing SQLite file is created. Raises UsageError if the file does not exist.
+    """
+
+    def __init__(self, url: LedgerLike = None, *, create: bool = False) -> None:
+        self.store = open_ledger(url, create)
+
+    @property
+    def url(self) -> str:
+        """URL of the ledger, without a password."""
+        return self.store.url.render_as_string()
+
+    def campaigns(self) -> ResultTable[LedgerCampaign]:
+        """Returns all campaigns of the ledger, in the order of their start."""
+        n, hits = campaign_counts.members, campaign_counts.hits
+        with self.store.read() as connection:
+            rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
+            listed = [
+                LedgerCampaign(row.name, row.state, n(connection, row.id), hits(connection, row.id), row.stop_reason)
+                for row in rows
+            ]
+        return ResultTable(listed, "Campaigns")
+
+    def campaign(self, name: str | None = None) -> Campaign:
+        """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
+        return Campaign.open(name, ledger=self)
+
+    def policies(self) -> ResultTable[ListedPolicy]:
+        """Returns the policies of the ledger, oldest first, with their parents and roles."""
+        from sciagent.training.evaluation.policies import listed
+
+        return ResultTable(listed(self.store), "Policies")
+
+    def policy(self, name: str) -> ShownPolicy:
+        """Returns what the ledger knows of a policy: parents, recipe, evaluations, rewards and roles.
+
+        name: of a policy, with its hash or without, or a role. Raises UnknownNameError.
+        """
+        from sciagent.training.evaluation.policies import show
+
+        return show(self.store, name)
+
+    def guards(self, version: int) -> ShownGuards:
+        """Returns, by policy, whether the rewards of a version are exploited. Raises UnknownNameError."""
+        from sciagent.rewards.policy_guards import show_guards
+
+        return show_guards(self.store, version)
+
+    def evidence(
+        self,
+        property: str | None = None,
+        *,
+        campaign: str | None = None,
+        verifier: str | None = None,
+        key: str | None = None,
+    ) -> ResultQuery[LedgerValue]:
+        """Returns a query of all values with unit, uncertainty, level and origin, oldest first.
+
+        campaign: only values of its candidates, also if another campaign paid. verifier: only values of this verifier;
+        `import` for values from files. key: only values of this candidate. Raises UnknownNameError for a property or
+        campaign that the ledger does not have.
+        """
+        wanted = ValueFilter(property, campaign, verifier, key)
+        with self.store.read() as connection:
+            values.check(connection, wanted)
+        return ResultQuery(
+            f"Evidence in {Path(str(self.store.url.database)).name}",
+            self.store,
+            lambda connection, after: values.page(connection, wanted, after or 0),
+            lambda connection: values.count(connection, wanted),
+            lambda connection: _arrow(connection, wanted),
+            _brief,
+        )
+
+    def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
+        """Runs one verifier on molecules; known evidence is reused. more: the arguments of `sciagent.calc`."""
+        from sciagent.api.calculating import calc
+
+        return calc(verifier, smiles, ledger=self, **more)
+
+    def close(self) -> None:
+        """Closes the connections to the database."""
+        self.store.close()
+
+    def __enter__(self) -> LedgerView:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.url!r})\n{self.campaigns()!r}"
+
+    def _repr_html_(self) -> str:
+        return html.box(html.heading(f"Ledger {self.url}")) + self.campaigns()._repr_html_()
+
+
+def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
+    import pyarrow as pa
+
+    from sciagent.report.export.parquet import ArrowRows
+
+    numbers = dict.fromkeys(("value", "uncertainty"), pa.float64())
+    kinds = numbers | {"replicate": pa.int64(), "at": pa.timestamp("us", tz="UTC")}
+    schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
+    return ArrowRows(schema, (vars(row) for page in values.all_pages(connection, wanted) for row in page))
+
+
+def _brief(row: LedgerValue) -> Mapping[str, Any]:
+    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT else "verify")
+    return {
+        "candidate": row.text,
+        "property": row.property,
+        "value": Censoring(row.censoring).sign + show(row.value, row.uncertainty, row.unit),
+        "level": row.level.split("//")[0],
+        "paid by": paid_by,
+    }
+
+
+NAME = "Campaign(...)"
+
+
+def spec_of(keys: Mapping[str, Any], base: str | Path | None) -> tuple[CampaignSpec, str]:
+    """Returns the spec and its YAML. Raises SpecError with all mistakes by path: `ladder[1].gate.gap: ...`."""
+    text = yaml_of(keys)
+    try:
+        return parse_spec(text, NAME, Path(base).resolve() if base is not None else None), text
+    except SpecError as error:  # its lines and columns mean nothing to the user, who has no file
+        raise SpecError(re.sub(rf"^{re.escape(NAME)}:\d+:\d+: ", f"{NAME}: ", str(error), flags=re.MULTILINE)) from None
+
+
+def yaml_of(keys: Mapping[str, Any]) -> str:
+    """Returns the arguments as the text of a campaign file. Raises SpecError for values that a file cannot hold."""
+    stream = io.StringIO()
+    YAML(pure=True).dump(_plain(keys, ""), stream)
+    return stream.getvalue()
+
+
+def check_executor(spec: CampaignSpec, executor: str) -> None:
+    """Raises UsageError if a rung is a function of this process but its jobs would run in other processes."""
+    local = [rung.rung for rung in spec.all_rungs if rung.verifier in registry.defined()]
+    if local and executor != "local":
+        raise UsageError(
+            f'executor="{executor}": {", ".join(local)} is a function of this process, which workers elsewhere do not '
+            'have; run it with executor="local", or put it in a package (docs/verifiers.md)'
+        )
+
+
+def _plain(value: Any, path: str) -> Any:
+    """Converts a value to dictionaries, lists, texts and numbers; a verifier function becomes its name."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part, f"{path}.{key}" if path else str(key)) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, f"{path}[{place}]") for place, part in enumerate(value)]
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if hasattr(value, "item"):  # a NumPy number
+        return _plain(value.item(), path)
+    if isinstance(name := getattr(value, "verifier_name", None), str):  # a function decorated with `sciagent.verifier`
+        return name
+    if callable(value):
+        raise SpecError(f"{NAME}: {path}: {value!r} is no verifier; put @sciagent.verifier(...) above it")
+    raise SpecError(f"{NAME}: {path}: a {type(value).__name__} has no place in a campaign file")
+
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
@@ -82,7 +291,7 @@ class Campaign:
     ) -> None:
         keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
         keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
-        spec, source = keyword_arguments.spec_of({k: v for k, v in keys.items() if v is not None}, base)
+        spec, source = spec_of({k: v for k, v in keys.items() if v is not None}, base)
         self._begin(open_ledger(ledger, create=True), spec.campaign, spec, source)
         self.enter()
 
@@ -165,7 +374,7 @@ class Campaign:
         self.close(now=False)
         self.try_executor(executor, site)
         built = self._for_driving()
-        keyword_arguments.check_executor(built.spec, executor)
+        check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
         opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
         self._drive = Drive(built, view, opened, workers)
@@ -194,7 +403,7 @@ class Campaign:
         or the name of a model, of a role or of a policy; default: the campaign's own. begins: the candidates that are
         shown, as `--from` says. skills: shown or not, or both in `paired` groups. say: gets a line a step. Raises
         UsageError."""
-        from sciagent.api.interrupts import each_signal, raise_interrupt
+        from sciagent.api.terminal import each_signal, raise_interrupt
         from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
 
         self.close()
@@ -218,7 +427,7 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
-        from sciagent.api.running import SteppedDrive
+        from sciagent.campaign.driving.stepping import SteppedDrive
 
         self._stepped = self._stepped or SteppedDrive(self._for_driving)
         return str(self._stepped.step(wait) or self.state)
@@ -234,7 +443,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
+            steering.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return self.state
 
     def __enter__(self) -> Campaign:
@@ -311,7 +520,7 @@ class Campaign:
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
         """Writes the report as an HTML file, by default NAME.report.html. top: how many of the best get a card."""
-        from sciagent.report.page.writer import checked, write_report
+        from sciagent.report.page.build import checked, write_report
 
         target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
         write_report(self._store, self.name, target, top)
@@ -329,7 +538,7 @@ class Campaign:
         self, proposals: Iterable[ProposalIn], reason: str, who: str | None = None
     ) -> Iterator[AddedCandidate]:
         """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
-        from sciagent.campaign.people.adding import add
+        from sciagent.campaign.people.verifying import add
 
         why = directives.reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from sciagent.api.terminal import Paragraph, Records, cell_text, columns_of, is_number
+from sciagent.api.terminal import Records, cell_text, columns_of, is_number
 from sciagent.domain.answers.values import StructureText
 from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.text import Paragraph
 
 DRAWN = ("smiles", "structure", "candidate", "text")  # columns of structures
 
@@ -76,7 +77,7 @@ def _cell(value: object) -> str:
 
 def structure(kind: str, notation: str) -> str:
     """Returns a candidate as SVG; an empty text if it cannot be drawn."""
-    from sciagent.chemistry.subjects.drawing import drawn
+    from sciagent.chemistry.subjects.registry import drawn
 
     return drawn(kind, notation, 170, 125)
 

@@ -16,14 +16,13 @@ from rich.text import Text
 from sciagent.api import html
 from sciagent.api.answers import budget_line, rung_table, status_html
 from sciagent.api.best_table import BestTable, objectives_of
-from sciagent.api.interrupts import raise_interrupt
-from sciagent.api.terminal import Line, Part, show, wrapped
+from sciagent.api.terminal import Line, Part, raise_interrupt, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.domain.durations import ago
+from sciagent.domain.text import ago
 from sciagent.report.answers import best
-from sciagent.report.live.time_left import time_left
+from sciagent.report.live import time_left
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import Running, running
 from sciagent.store.views import campaign_counts

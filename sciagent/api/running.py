@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from sciagent.api.interrupts import each_signal, raise_interrupt
-from sciagent.api.ledger import LedgerLike, open_ledger
+from sciagent.api.opening import LedgerLike, open_ledger
 from sciagent.api.progress import Progress
-from sciagent.campaign.core.build import Built, open_stored
+from sciagent.api.terminal import each_signal, raise_interrupt
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
-from sciagent.domain.states import CampaignState
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
 from sciagent.inputs.settings import user
-from sciagent.report.page.writer import GrowingReport
+from sciagent.report.page.build import GrowingReport
+from sciagent.training.evaluation.spec import EvaluatedCampaign, EvaluationAnswer
 
 
 class Drive:
@@ -87,48 +86,6 @@ class Drive:
         self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
 
 
-class SteppedDrive:
-    """Runs of a campaign in this process, one step at a time.
-
-    A run ends with the campaign, at `close`, or with an error.
-    """
-
-    def __init__(self, opened: Callable[[], Built]) -> None:
-        """opened: returns the campaign as the ledger has it now; called once for each run."""
-        self._opened = opened
-        self._driver: Driver | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether this process is the campaign's driver."""
-        return self._driver is not None
-
-    def step(self, wait: float = 0.25) -> CampaignState | None:
-        """Takes one step; the first one begins a run. Returns the state in which the run ended; None if it goes on.
-
-        wait: longest time to wait for a job, in seconds.
-        """
-        driver = self._driver = self._driver or Driver(self._opened()).__enter__()
-        with ExitStack() as leaving:
-            leaving.push(driver)
-            leaving.callback(setattr, self, "_driver", None)
-            ended = driver.step(wait)
-            if ended is None:  # the driver is kept for the next step
-                leaving.pop_all()
-        return ended
-
-    def close(self, now: bool = False) -> None:
-        """Ends the run after its running jobs finish. now: kill them instead."""
-        if self._driver is None:
-            return
-        if now:
-            self._driver.abort()
-        else:
-            self._driver.request_stop("its notebook or script let go of it")
-        while self.is_open:
-            self.step()
-
-
 def evaluate(
     file: str | Path,
     *,
@@ -147,7 +104,7 @@ def evaluate(
     all mistakes of the file, and UsageError.
     """
     from sciagent.training.evaluation.evaluating import Evaluation
-    from sciagent.training.evaluation.plotting import check_plot, draw
+    from sciagent.training.evaluation.figures import check_plot, draw
     from sciagent.training.evaluation.spec import load_evaluation
 
     path, chart = Path(file), None if plot is None else Path(plot)

@@ -2,15 +2,21 @@
 
 A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
 is tab-separated text with a header, and each paragraph is one line.
+
+Handling of Ctrl-C, an interrupted notebook cell and SIGTERM while a campaign runs in this process.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import signal
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from types import FrameType
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +24,8 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from sciagent.domain.text import Paragraph
 
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""
@@ -70,15 +78,6 @@ def cell_text(value: object) -> str:
         return f"{value:%Y-%m-%d %H:%M}"
     text = str(value)
     return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text
-
-
-class Paragraph(NamedTuple):
-    """A paragraph that is wrapped between words and indented; an empty paragraph is an empty line."""
-
-    text: str
-    depth: int = 1
-    """Level of indentation, two spaces each; paragraphs of depth 0 are headings."""
-    style: str = ""
 
 
 class Line(NamedTuple):
@@ -184,3 +183,29 @@ def text_of(*parts: Part) -> str:
     with console.capture() as capture:
         show(*parts, console=console, drawn=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+
+
+@contextmanager
+def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterator[None]:
+    """Calls the first step at the first SIGINT or SIGTERM, the next step at the next, and then `last` at each.
+
+    In a thread other than the main thread it does nothing, since only the main thread receives signals.
+    """
+    left = list(steps)
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        left.pop(0)() if left else last()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_interrupt() -> None:
+    raise KeyboardInterrupt

@@ -11,7 +11,7 @@ from functools import cached_property, reduce
 from math import prod
 from typing import Any, Protocol
 
-from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.standardise import rdkit_messages
 from sciagent.chemistry.structure_files import MAX_NAME
 from sciagent.domain.text import cut
 from sciagent.errors import UsageError

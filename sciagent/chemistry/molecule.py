@@ -18,7 +18,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any, Literal
 
-from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.standardise import rdkit_messages
 from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError

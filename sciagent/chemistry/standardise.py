@@ -3,14 +3,57 @@
 RDKit's own normalisations move protons ("bad amide tautomer"), which gives two tautomers the same key. The rules here
 move only electrons. Raise STANDARDISER_VERSION when a rule changes: the version is a column of the ledger, and old keys
 are kept.
+
+Collects the messages that RDKit would print to stderr.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sciagent.chemistry.rdkit_log import rdkit_messages
+_active = threading.local()
+
+
+class _Catch(logging.Filter):
+    """A filter that takes log records from a thread while it collects messages."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        messages: list[str] | None = getattr(_active, "messages", None)
+        if messages is None:
+            return True
+        text = record.getMessage().strip()
+        messages.append(text.split("] ", 1)[1] if text.startswith("[") and "] " in text else text)
+        return False
+
+
+@cache
+def _redirect() -> None:
+    from rdkit import rdBase
+
+    rdBase.LogToPythonLogger()
+    logging.getLogger("rdkit").addFilter(_Catch())
+
+
+@contextmanager
+def rdkit_messages() -> Iterator[list[str]]:
+    """Yields a list that receives this thread's RDKit messages, which are then not printed. May be nested.
+
+    The first use sends RDKit's log to Python's logger `rdkit` for the rest of the process.
+    """
+    _redirect()
+    before = getattr(_active, "messages", None)
+    messages: list[str] = []
+    _active.messages = messages
+    try:
+        yield messages
+    finally:
+        _active.messages = before
+
 
 STANDARDISER_VERSION = "1"
 

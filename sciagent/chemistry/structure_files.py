@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.candidate_names import identifier_columns
+from sciagent.domain.candidates import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
 from sciagent.inputs.files import open_input
 
@@ -120,7 +120,7 @@ def _smi(path: Path) -> Iterator[StructureRecord]:
 def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
     from rdkit import Chem
 
-    from sciagent.chemistry.rdkit_log import rdkit_messages
+    from sciagent.chemistry.standardise import rdkit_messages
 
     with open_input(path) as file, rdkit_messages():
         supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
+from sciagent.domain.text import Paragraph
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.datasets import BuiltDataset, ExportedDataset
+    from sciagent.training.datasets import BuiltDataset, ExportedDataset
 
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
 

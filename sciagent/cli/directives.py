@@ -9,8 +9,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, plural, put_answer
-from sciagent.cli.shared.structures import candidate_text
+from sciagent.cli.shared import candidate_text, open_ledger, plural, put_answer
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
@@ -48,7 +47,7 @@ def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
 ) -> None:
     from sciagent.api.campaign import Campaign
-    from sciagent.api.other_drivers import tell
+    from sciagent.campaign.people.steering import tell
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
@@ -83,9 +82,9 @@ def amend(
 
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
-    from sciagent.api.ledger import pick_campaign
-    from sciagent.api.other_drivers import driver_line
-    from sciagent.campaign.people import amending
+    from sciagent.api.opening import pick_campaign
+    from sciagent.campaign.people import steering
+    from sciagent.campaign.people.steering import driver_line
     from sciagent.inputs.document import read_text
     from sciagent.store.campaign_state import directives
 
@@ -97,13 +96,13 @@ def amend(
         row = pick_campaign(connection, name)
     if file is not None:
         source = read_text(file)
-        spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
+        spec, changes = steering.differences(row, source, str(file), file.resolve().parent)
     else:
-        source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
-        spec, changes = amending.differences(row, source, f"{row.name} (amended)", Path(row.base))
+        source = steering.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
+        spec, changes = steering.differences(row, source, f"{row.name} (amended)", Path(row.base))
     written = bool(changes) and not dry_run
     if written:
-        amending.amend(opened, spec, source, as_who or user(), why, changes)
+        steering.amend(opened, spec, source, as_who or user(), why, changes)
     unwritten = "nothing was written (--dry-run)" if changes else "nothing changes"
     note = driver_line(opened, row.name) if written else unwritten
     put_answer({"campaign": row.name, "changes": changes, "written": written}, json, map(Line, changes), note)
@@ -165,11 +164,11 @@ def _steer(
     json: bool,
     **more: str | None,
 ) -> None:
-    from sciagent.api.ledger import pick_campaign
-    from sciagent.api.other_drivers import driver_line
-    from sciagent.campaign.core.build import open_for_people
+    from sciagent.api.opening import pick_campaign
+    from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import steering
     from sciagent.campaign.people.resolving import resolve
+    from sciagent.campaign.people.steering import driver_line
     from sciagent.store.campaign_state import directives
 
     why = directives.reason(reason)

@@ -14,8 +14,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared import Exit, end_at_once, open_ledger, put_answer, say
+from sciagent.cli.shared import Exit, LogFormat, LogFormatOption, end_at_once, open_ledger, put_answer, say, set_up
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 
@@ -41,7 +40,7 @@ def submit(
     The same file again, or the name, goes on with a campaign that was stopped or amended.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.api.other_drivers import hand_in
+    from sciagent.campaign.people.steering import hand_in
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers
 
@@ -108,10 +107,10 @@ def dispatcher(
     Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
     go on when it is started again.
     """
-    from sciagent.api.interrupts import each_signal
+    from sciagent.api.terminal import each_signal
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.workers import TIERS
-    from sciagent.execution.executor import executor_of
+    from sciagent.execution.backends import executor_of
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.store.campaign_state.campaigns import CampaignRow
-    from sciagent.store.database.artifacts import ArtifactStore
+    from sciagent.store.database.ledger import ArtifactStore
 
 
 class Format(StrEnum):
@@ -69,7 +69,7 @@ def export(
 
     csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
     """
-    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.opening import pick_campaign
     from sciagent.report.export.crate import author, licence, write_crate
 
     chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
@@ -137,7 +137,7 @@ def _check_output(output: Path) -> None:
 
 def _write_series(artifacts: ArtifactStore, connection: Connection, row: CampaignRow, hits: bool, folder: Path) -> str:
     """Writes the series into a new folder. Returns what was written."""
-    from sciagent.report.export.series_files import write_series
+    from sciagent.report.export.sheet import write_series
 
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as part:
         inside = Path(part) / "series"
@@ -152,11 +152,8 @@ def _write(
 ) -> str:
     """Writes a file, or to stdout without a path. Returns what was written."""
     from sciagent.report.export import parquet
-    from sciagent.report.export.ase_database import write_ase
-    from sciagent.report.export.cif import write_cif
-    from sciagent.report.export.excel import write_excel
-    from sciagent.report.export.sheet import write_csv
-    from sciagent.report.export.structures import write_sdf
+    from sciagent.report.export.sheet import write_csv, write_excel
+    from sciagent.report.export.structures import write_ase, write_cif, write_sdf
     from sciagent.report.parts.table import write_jsonl
 
     chosen, what, columns, hits = wanted

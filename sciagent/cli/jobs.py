@@ -11,9 +11,8 @@ from rich.console import Console
 
 from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli import options
-from sciagent.cli.cluster.workers import short_owner
-from sciagent.cli.shared import open_ledger, put, put_answer, put_json, say
-from sciagent.cli.shared.structures import candidate_text
+from sciagent.cli.shared import candidate_text, open_ledger, put, put_answer, put_json, say
+from sciagent.cli.workers import short_owner
 from sciagent.domain.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.settings import user
@@ -80,7 +79,7 @@ def cancel(
     Its candidate is held, for otherwise it would be chosen again: sciagent release lets it go on, sciagent retry runs
     the same job again. What an attempt has cost stays booked; a result that came first is kept.
     """
-    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import directives
 
@@ -119,9 +118,9 @@ def retry(
     Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
     memory first, amend their limits: that alone tries again what ran into them.
     """
-    from sciagent.api.other_drivers import driver_line
-    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import cancelling
+    from sciagent.campaign.people.steering import driver_line
 
     if bool(numbers) == bool(campaign):
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
@@ -239,7 +238,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
     """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError without any."""
-    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.opening import pick_campaign
     from sciagent.campaign.people.cancelling import CANCELLABLE
     from sciagent.campaign.people.resolving import resolve
     from sciagent.store.campaign_state import campaigns

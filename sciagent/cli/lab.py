@@ -18,9 +18,8 @@ from sciagent.inputs.settings import user
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sciagent.domain.answers.lab import LabTaskAnswer, TaskState
     from sciagent.lab.answering import Recorded
-    from sciagent.lab.listing import TaskReader
+    from sciagent.lab.listing import LabTaskAnswer, TaskReader, TaskState
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -77,8 +76,8 @@ def claim(
     json: options.Json = False,
 ) -> None:
     """Take a task. It is yours until you enter a result or give it back; its cost counts from now on."""
-    from sciagent.domain.answers.lab import LabClaimed
     from sciagent.lab import claiming
+    from sciagent.lab.listing import LabClaimed
 
     opened = open_ledger(ledger)
     who = as_who or user()
@@ -97,8 +96,8 @@ def release(
     json: options.Json = False,
 ) -> None:
     """Give a task back to the list, such as after a lost vial. Within a day its cost is given back, too."""
-    from sciagent.domain.answers.lab import LabClaimed
     from sciagent.lab import claiming
+    from sciagent.lab.listing import LabClaimed
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
@@ -112,8 +111,8 @@ def release(
 @app.command(epilog="Example: sciagent lab approve 4711")
 def approve(task: Task, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False) -> None:
     """Let a task go on the list, where the campaign asks for the word of a chemist (`lab: {approve: true}`)."""
-    from sciagent.domain.answers.lab import LabClaimed
     from sciagent.lab import claiming
+    from sciagent.lab.listing import LabClaimed
 
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
@@ -136,13 +135,13 @@ def sample(
     json: options.Json = False,
 ) -> None:
     """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
-    from sciagent.campaign.lab import sampling
-    from sciagent.domain.answers.lab import LabSampleAnswer
+    from sciagent.lab import claiming
+    from sciagent.lab.listing import LabSampleAnswer
 
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
-    made = sampling.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
+    made = claiming.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
     answer = LabSampleAnswer(
         code=made.code, task=task, kind=found.kind, text=found.text, form=made.form, source=source, **about
     )
@@ -207,8 +206,8 @@ def load(
     json: options.Json = False,
 ) -> None:
     """Take old values of the same measurement as answers, so that the campaign learns from them. They cost nothing."""
-    from sciagent.campaign.core.build import open_for_people
-    from sciagent.campaign.people.adding import add
+    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.people.verifying import add
     from sciagent.cli.molecules import value_columns
     from sciagent.domain.ports import ProposalIn
     from sciagent.lab import old_values
@@ -235,8 +234,8 @@ def review(
     json: options.Json = False,
 ) -> None:
     """Show the answer that waits for a second person (`lab: {review: true}`); accept it, or send it back."""
-    from sciagent.campaign.lab import reviewing
-    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.lab import answering
+    from sciagent.lab.listing import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
@@ -250,9 +249,9 @@ def review(
         return
     built = reader.built(found.campaign)
     if accept is not None:
-        _put_recorded(reviewing.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
+        _put_recorded(answering.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
         return
-    reviewing.send_back(built, task, who, directives.reason(send_back))
+    answering.send_back(built, task, who, directives.reason(send_back))
     with opened.read() as connection:
         now = tasks.find(connection, task) or found
     answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
@@ -260,13 +259,13 @@ def review(
 
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
-    from sciagent.campaign.lab import reviewing
-    from sciagent.domain.answers.lab import LabWaiting
+    from sciagent.lab import answering
+    from sciagent.lab.listing import LabWaiting
 
     with ledger.read() as connection:
-        waiting = reviewing.waiting_answer(connection, task)
+        waiting = answering.waiting_answer(connection, task)
     assert waiting.at is not None  # it was read from the ledger
-    text = reviewing.answer_in_words(waiting.said)
+    text = answering.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     line += f" (a correction: {waiting.why})" if waiting.why else ""
@@ -275,7 +274,7 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.domain.answers.lab import LabEntered
+    from sciagent.lab.listing import LabEntered
 
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(

@@ -15,32 +15,31 @@ from sciagent import __version__
 from sciagent.cli import (
     answers,
     dataset,
+    db,
     directives,
     dispatcher,
     doctor,
+    evaluate,
     export,
     files,
     jobs,
     lab,
+    models,
     molecules,
     person,
     rewards,
+    rollout,
     run,
     top,
     train,
     verifiers,
+    workers,
 )
 from sciagent.cli import db as gc
 from sciagent.cli import evaluate as policy
+from sciagent.cli import models as serve_model
 from sciagent.cli import rollout as environment
 from sciagent.cli import workers as worker
-from sciagent.cli.admin import db, engines
-from sciagent.cli.campaigns import calc, compare, plan
-from sciagent.cli.cluster import metrics, slurm, workers
-from sciagent.cli.learning import evaluate, rollout
-from sciagent.cli.models import mcp, models
-from sciagent.cli import models as serve_model
-from sciagent.cli.people import audit, serve
 from sciagent.cli.shared import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -107,7 +106,7 @@ class Listed(NamedTuple):
 PANELS: dict[str, tuple[Listed, ...]] = {
     "Campaigns": (
         Listed(files.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"),
-        Listed(plan.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
+        Listed(files.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
         Listed(run.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"),
         Listed(answers.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
         Listed(answers.best, "Show the best candidates", "best quickstart -n 5 --json"),
@@ -116,10 +115,12 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(run.resume, "Continue a stopped or paused campaign", "resume quickstart"),
         Listed(directives.stop, "End a campaign; running jobs finish", STOP),
         Listed(directives.amend, "Change budget, goal or workers", AMEND),
-        Listed(compare.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
+        Listed(answers.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
-        Listed(calc.calc, "Run one verifier on candidates", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
+        Listed(
+            verifiers.calc, "Run one verifier on candidates", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"
+        ),
         Listed(answers.verify, "Send a candidate up a ladder", VERIFY),
         Listed(answers.explain, "Explain the state of a candidate", EXPLAIN),
         Listed(molecules.add, "Add candidates of your own", ADD),
@@ -128,7 +129,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
         Listed(directives.release, "Let a held candidate continue", "release 3eb4b86e --reason 'NMR is fine'"),
     ),
-    "Laboratory": (Listed(serve.serve, "Serve the form and the window", "serve --port 8080"),),
+    "Laboratory": (Listed(person.serve, "Serve the form and the window", "serve --port 8080"),),
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
         Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),
@@ -139,7 +140,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     ),
     "Agents": (
         Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
-        Listed(mcp.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
+        Listed(models.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
     ),
     "Learning": (
@@ -158,15 +159,15 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(worker.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"),
         Listed(workers.workers, "List workers and queues", "workers --all"),
         Listed(workers.drain, "Let a worker take no new jobs", "drain node7:4242:9f01ac"),
-        Listed(metrics.metrics, "Serve figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
+        Listed(workers.metrics, "Serve figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
-    "audit": (audit.audit_app, "Laboratory", "The trail of what people did"),
-    "engines": (engines.app, "Data", "Python environments of engines"),
+    "audit": (person.audit_app, "Laboratory", "The trail of what people did"),
+    "engines": (doctor.app, "Data", "Python environments of engines"),
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (serve_model.adapters_app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
@@ -174,7 +175,7 @@ GROUPS = {
     "train": (train.app, "Learning", "Train a model on a data set"),
     "policy": (policy.app, "Learning", "Policies and their roles"),
     "environment": (environment.app, "Learning", "The live ladder as an environment"),
-    "slurm": (slurm.app, "Cluster", "Check a Slurm cluster and its profile"),
+    "slurm": (workers.app, "Cluster", "Check a Slurm cluster and its profile"),
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
 }

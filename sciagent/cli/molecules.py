@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say
-from sciagent.cli.shared.structures import structures
+from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.ports import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 
 if TYPE_CHECKING:
-    from sciagent.campaign.people.adding import AddedCandidate
+    from sciagent.campaign.people.verifying import AddedCandidate
     from sciagent.chemistry.subjects.base import Subject
 
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
@@ -41,7 +40,7 @@ def add(
     Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.people.steering import driver_line
     from sciagent.chemistry.subjects.registry import subject_of
 
     if not candidates and file is None:
@@ -132,7 +131,7 @@ def import_(
 
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     """Returns the columns that --value and --uncertainty name."""
-    from sciagent.domain.campaigns.columns import Column
+    from sciagent.domain.chosen_units import Column
     from sciagent.domain.properties import properties
 
     spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")

@@ -1,21 +1,37 @@
-"""`sciagent person`: accounts of the people who use the server, their roles, links and tokens."""
+"""`sciagent person`: accounts of the people who use the server, their roles, links and tokens.
+
+`sciagent serve`: the pages for people, and the dispatcher that goes on after their answers.
+
+`sciagent audit`: the trail of what people did, and the check that nobody changed it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, put_answer
+from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
 from sciagent.domain.people import Right, Role
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from sciagent.store.database.ledger import Ledger
+
 
 app = typer.Typer(help="Accounts of people: roles, one-time links, tokens of instruments.", no_args_is_help=True)
 Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of the account.")]
@@ -155,3 +171,139 @@ def _campaign(connection: Connection, name: str | None) -> int | None:
     from sciagent.store.campaign_state import campaigns
 
     return None if name is None else campaigns.get(connection, name).id
+
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+DRIVERS_END = 60  # seconds in which the dispatcher's drivers may end
+
+
+def serve(
+    host: str = typer.Option("127.0.0.1", "--host", help="Address to listen at; another than this machine needs TLS."),
+    port: int = typer.Option(8080, "--port", min=0, max=65535, help="Port; 0: any free one."),
+    tls_cert: Path | None = typer.Option(None, "--tls-cert", help="Certificate (PEM), for https."),
+    tls_key: Path | None = typer.Option(None, "--tls-key", help="Its private key (PEM)."),
+    behind_proxy: bool = typer.Option(False, "--behind-proxy", help="A proxy on this machine speaks TLS."),
+    no_dispatcher: bool = typer.Option(
+        False, "--no-dispatcher", help="Only the pages; `sciagent dispatcher` runs elsewhere."
+    ),
+    ledger: options.Ledger = None,
+) -> None:
+    """Serve the laboratory's form and the chemist's window, and drive the campaigns that were submitted.
+
+    Accounts are made with `sciagent person add`. Ctrl-C or SIGTERM ends it; nothing is lost.
+    """
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    secure = tls_cert is not None or behind_proxy
+    if host not in LOCAL and tls_cert is None:
+        raise UsageError(
+            f"others reach {host}: passwords need TLS; give --tls-cert and --tls-key, or listen at 127.0.0.1 behind a "
+            "proxy that speaks it: --behind-proxy"
+        )
+    opened = open_ledger(ledger, create=True)
+    application, features, server_of = _parts()
+    server = server_of(application(opened, features, secure=secure), host, port, tls_cert, tls_key, behind_proxy)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
+    with contextlib.ExitStack() as stack:
+        if not no_dispatcher:
+            stack.enter_context(_dispatcher(opened))
+        say(f"serving {opened.url.render_as_string()} at {server.url}")
+        if not _has_people(opened):
+            say("nobody has an account yet; the first: sciagent person add LOGIN --name NAME --admin --role chemist")
+        server.run()
+
+
+def _parts() -> tuple[Any, tuple[Any, ...], Any]:
+    """Returns the application, the features with pages, and the server. Raises UsageError if the extra is missing."""
+    try:
+        from sciagent.cockpit import pages as cockpit
+        from sciagent.lab import pages as lab
+        from sciagent.web.app import PageServer, application
+    except ImportError as error:
+        raise UsageError(f"pages need the extra `web` ({error.name}): pip install 'sciagent[web]'") from error
+    return application, (lab.FEATURE, cockpit.FEATURE), PageServer
+
+
+def _has_people(ledger: Any) -> bool:
+    from sciagent.store.people import persons
+
+    with ledger.read() as connection:
+        return bool(persons.listed(connection, limit=1))
+
+
+@contextlib.contextmanager
+def _dispatcher(ledger: Ledger) -> Iterator[None]:
+    """Runs a dispatcher beside the server. It ends with the server, even if that is killed."""
+    from sciagent.verification.sandbox.processes import die_with
+
+    command = [sys.executable, "-m", "sciagent", "dispatcher"]
+    end = functools.partial(die_with, os.getpid(), signal.SIGTERM)
+    process = subprocess.Popen(command, env=ledger.environment(), stdin=subprocess.DEVNULL, preexec_fn=end)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(DRIVERS_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+audit_app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)
+
+
+@audit_app.command(epilog="Example: sciagent audit verify")
+def verify(
+    since: str | None = typer.Option(
+        None, "--since", metavar="HASH", help="A hash from `audit head`: finds a tail that was rewritten since."
+    ),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Check the chain of hashes. One changed or missing entry, or a changed answer, is found; the exit code is 1 then.
+
+    Whoever owns the database can write the whole chain anew. So note the hash of `audit head` elsewhere.
+    """
+    from sciagent.store.people import audit
+
+    with open_ledger(ledger).read() as connection:
+        done = audit.check(connection, since)
+    said = f"{done.entries} entries fit; the last hash is {done.head}"
+    put_answer(vars(done), json, [Line(done.fault, "bold red") if done.fault else Line(said)])
+    if done.fault:
+        raise typer.Exit(Exit.FAILED)
+
+
+@audit_app.command(epilog="Example: sciagent audit head")
+def head(ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Print the last hash, for a notebook or a printed page."""
+    from sciagent.store.people import audit
+
+    with open_ledger(ledger).read() as connection:
+        last = audit.head(connection)
+    entry, hash_ = (last.id, last.hash) if last else (0, audit.FIRST)
+    put_answer({"entry": entry, "hash": hash_, "at": last and last.at}, json, [Line(f"{hash_} (entry {entry})")])
+
+
+@audit_app.command(epilog="Example: sciagent audit export -o audit.jsonl")
+def export(
+    output: Path | None = typer.Option(None, "--output", "-o", help="A file; default: stdout."),
+    ledger: options.Ledger = None,
+) -> None:
+    """Write the trail as JSON lines, oldest first: who did what, when, through which account and session."""
+    import json
+    from dataclasses import asdict
+
+    from sciagent.store.people import audit
+
+    with open_ledger(ledger).read() as connection:
+        lines = (json.dumps(asdict(entry), default=str, ensure_ascii=False) for entry in audit.entries(connection))
+        if output is None:
+            for line in lines:
+                put(line)
+            return
+        n = 0
+        with output.open("w", encoding="utf-8") as file:
+            for n, line in enumerate(lines, start=1):  # noqa: B007
+                file.write(line + "\n")
+    say(f"wrote {n} entries to {output}")

@@ -1,4 +1,7 @@
-"""`sciagent rewards publish | show | diff | guards`: versions of the rewards of a campaign's episodes."""
+"""`sciagent rewards publish | show | diff | guards`: versions of the rewards of a campaign's episodes.
+
+The guards of a version of rewards as text: two tables, the alarms, and how to read them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer, put_json
+from sciagent.domain.text import Paragraph
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+    from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, ShownGuards
+    from sciagent.rewards.publishing import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+
 
 app = typer.Typer(help="Rewards of the episodes of a campaign.", no_args_is_help=True)
 MOST = 40  # rows of a table on the terminal; all are in --json
@@ -42,7 +48,7 @@ def publish(
 @app.command(epilog="Example: sciagent rewards show 3 --json")
 def show(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Show the rewards of a version: each episode with its turns."""
-    from sciagent.campaign.rewarding.showing import show as shown
+    from sciagent.rewards.publishing import show as shown
 
     answer = shown(open_ledger(ledger), version)
     put_answer(answer, json, _shown(answer))
@@ -56,7 +62,7 @@ def diff(
     json: options.Json = False,
 ) -> None:
     """List the turns whose rewards differ between two versions."""
-    from sciagent.campaign.rewarding.showing import difference
+    from sciagent.rewards.publishing import difference
 
     changed = difference(open_ledger(ledger), old, new)
     if json:
@@ -75,8 +81,7 @@ def guards(version: int = Version, ledger: options.Ledger = None, json: options.
 
     An ALARM says that growth or index is above 0 by more than chance explains; in 5 % of all tables it is false.
     """
-    from sciagent.campaign.rewarding.guarding import show_guards
-    from sciagent.cli.learning.guards_text import parts
+    from sciagent.rewards.policy_guards import show_guards
 
     answer = show_guards(open_ledger(ledger), version)
     put_answer(answer, json, parts(answer))
@@ -127,3 +132,60 @@ def _turns(episode: RewardedEpisode) -> Iterator[tuple[str, ...]]:
 def number(value: float | None) -> str:
     """Returns a reward with three digits, and a question mark for one that is undecided."""
     return "?" if value is None else f"{value:.3g}"
+
+
+NONE = "-"  # in a cell without a number
+
+
+def parts(answer: ShownGuards) -> Iterator[Part]:
+    """Yields the parts. Columns of a control or of an index are left out if there is none."""
+    yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
+    columns = ["policy", "episodes", "reward", *(CONTROL if any(p.control for p in answer.policies) else ())]
+    columns += ["index"] if any(p.promise for p in answer.policies) else []
+    exploits = plain_table("", *columns)
+    for policy in answer.policies:
+        cells = _exploits(policy)
+        exploits.add_row(*(cells[column] for column in columns))
+    yield exploits
+    diversity = plain_table(
+        "", "policy", "proposals", f"scaffolds in {answer.sample}", "distance", "repeats", "refused"
+    )
+    for policy in answer.policies:
+        diversity.add_row(policy.label, str(policy.proposals), *_diversity(policy))
+    yield diversity
+    alarms = [(policy.label, alarm) for policy in answer.policies for alarm in policy.alarms]
+    for label, alarm in alarms:
+        yield Paragraph(f"ALARM {label}: {alarm}")
+    if not alarms:
+        yield Paragraph("no alarm")
+
+
+CONTROL = ("payoff", "control", "gap", "growth")
+
+
+def _exploits(policy: PolicyGuards) -> dict[str, str]:
+    control, promise = policy.control, policy.promise
+    numbers = [control.reward, control.control, control.gap, control.growth] if control else [None] * len(CONTROL)
+    return {
+        "policy": policy.label,
+        "episodes": str(policy.episodes),
+        "reward": with_error(policy.reward),
+        **dict(zip(CONTROL, map(with_error, numbers), strict=True)),
+        "index": with_error(promise.index if promise else None),
+    }
+
+
+def _diversity(policy: PolicyGuards) -> Iterator[str]:
+    known = policy.diversity
+    yield NONE if known.scaffolds is None else f"{known.scaffolds:.1f}"
+    yield with_error(known.distance)
+    for share in (known.repeats, known.refused):
+        yield NONE if share is None else f"{share:.0%}"
+
+
+def with_error(estimate: GuardEstimate | None) -> str:
+    """Returns an estimate as `0.61 ± 0.05`; a question mark stands for an error that is not known."""
+    if estimate is None:
+        return NONE
+    error = "?" if estimate.error is None else f"{round(estimate.error, 4):.2g}"
+    return f"{estimate.value:.2g} ± {error}"

@@ -75,7 +75,7 @@ def resume(
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
-    from sciagent.api.other_drivers import wake
+    from sciagent.campaign.people.steering import wake
     from sciagent.inputs.settings import user
 
     opened = open_ledger(ledger)
@@ -97,7 +97,7 @@ def _drive(
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
-    from sciagent.report.page.writer import checked
+    from sciagent.report.page.build import checked
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other")

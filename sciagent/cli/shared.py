@@ -1,17 +1,34 @@
-"""Helpers of all commands: opening the ledger, output on stdout and stderr, exit codes."""
+"""Helpers of all commands: opening the ledger, output on stdout and stderr, exit codes.
+
+Structures on the command line: a text, or the name of a file that holds one.
+
+Docstrings in Markdown as parts of the output: paragraphs, tables and lists.
+
+Logging of long-running commands: text on a terminal, JSON elsewhere, both with the fields of the event.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterable
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
+from itertools import groupby, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.text import Text
 
 from sciagent.api import terminal
-from sciagent.api.terminal import Part, show
+from sciagent.api.terminal import Part, plain_table, show
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_names, subject_of
+from sciagent.domain.text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +47,7 @@ class Exit(IntEnum):
 
 def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
     """Opens the ledger; prints a line if a SQLite file was copied and upgraded. Parameters as in `api.ledger`."""
-    from sciagent.api.ledger import open_ledger as opened
+    from sciagent.api.opening import open_ledger as opened
 
     ledger = opened(url, create, idle_seconds)
     say_upgraded(ledger)
@@ -50,7 +67,7 @@ def put(text: str) -> None:
 
 def put_json(answer: Any) -> None:
     """Prints an answer, a list of answers, a dataclass or plain values as JSON on stdout."""
-    from sciagent.domain.answers.model import plain
+    from sciagent.domain.answers.values import plain
 
     put(json.dumps(plain(answer), indent=2, ensure_ascii=False, default=str))
 
@@ -94,3 +111,133 @@ def plural(n: int, noun: str) -> str:
 def end_at_once() -> NoReturn:
     """Ends the process at once, after a further Ctrl-C. Child processes end with it, or when their pipe closes."""
     os._exit(Exit.INTERRUPTED)
+
+
+def structure(text: str) -> str:
+    """Returns the structure of the file that a text names, or the text itself if it names none.
+
+    Raises UsageError for a file that does not exist or does not hold exactly one structure that can be read.
+    """
+    subject = _subject_of_file(text)
+    if subject is None:
+        return text
+    if not Path(text).is_file():
+        raise UsageError(f'no such file: "{text}"')
+    return _only_structure(subject, Path(text))
+
+
+def structures(texts: Iterable[str] | None) -> list[str]:
+    """Returns the structures of several texts, as `structure` does."""
+    return [structure(text) for text in texts or ()]
+
+
+def candidate_text(text: str) -> str:
+    """Returns the structure of the file that a text names, or the text itself, which may be the name of a candidate.
+
+    Raises UsageError for a file that does not hold exactly one structure that can be read.
+    """
+    subject = _subject_of_file(text)
+    return text if subject is None or not Path(text).is_file() else _only_structure(subject, Path(text))
+
+
+def _subject_of_file(text: str) -> Subject | None:
+    """Returns the subject whose files have names like this text; None for a text that is no name of such a file.
+
+    A csv is a table of structures, and a name without an ending could be a SMILES.
+    """
+    path = Path(text)
+    is_poscar = path.name.startswith(("POSCAR", "CONTCAR"))
+    if "\n" in text or not (path.suffix or is_poscar) or path.name.lower().removesuffix(".gz").endswith(".csv"):
+        return None
+    return next((s for s in map(subject_of, subject_names()) if s.is_file_of(path.name)), None)
+
+
+def _only_structure(subject: Subject, path: Path) -> str:
+    """Returns the only structure of a file, read as a proposer reads it. Raises UsageError for none or several."""
+    records = list(islice(subject.records(path), 2))
+    if len(records) != 1:
+        many = "more than one" if records else "no"
+        raise UsageError(f"{path} holds {many} structure; name a file with a single one")
+    if records[0].fault:
+        raise UsageError(f"{path}: {records[0].fault}")
+    return records[0].text
+
+
+def parts_of(text: str, depth: int = 1) -> Iterator[Part]:
+    """Yields a paragraph for each block of lines, a table for each table, and a paragraph for each item of a list."""
+    for block in text.split("\n\n") if text.strip() else ():
+        for is_table, lines in groupby(map(str.strip, block.splitlines()), lambda line: line.startswith("|")):
+            if is_table:
+                yield from _table(list(lines))
+            else:
+                yield from (Paragraph(item, depth) for item in _items(lines))
+
+
+def _items(lines: Iterator[str]) -> Iterator[str]:
+    """Yields the items of a list, each in one line; a block that is no list is one item."""
+    item: list[str] = []
+    for line in lines:
+        if line.startswith("- ") and item:
+            yield " ".join(item)
+            item = []
+        item += line.split()
+    if item:
+        yield " ".join(item)
+
+
+def _table(lines: Sequence[str]) -> Iterator[Part]:
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    header, *body = (row for row in rows if not all(set(cell) <= set("-: ") and cell for cell in row))
+    table = plain_table("", *header)
+    for row in body:
+        table.add_row(*(Text(cell) for cell in row))
+    yield table
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="auto: text on a terminal, JSON lines elsewhere.")
+]
+
+
+def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
+    """Sends log messages to stderr. Must be called once, before the first message."""
+    is_text = form is LogFormat.TEXT or (form is LogFormat.AUTO and sys.stderr.isatty())
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextLines() if is_text else JsonLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # alembic logs every plug-in at level INFO
+
+
+def about(record: logging.LogRecord) -> dict[str, object]:
+    """Returns the fields of a message logged with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
+    return dict(getattr(record, "about", None) or {})
+
+
+class JsonLines(logging.Formatter):
+    """Formats a message as one line of JSON: time (UTC), level, event, message, the event's fields, logger."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        of = about(record)
+        first = {"time": at, "level": record.levelname.lower(), "event": of.pop("event", None)}
+        line = {k: v for k, v in first.items() if v} | {"message": record.getMessage()} | of | {"logger": record.name}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class TextLines(logging.Formatter):
+    """Formats a message for people: local time, level unless it is info, message, the event's fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        more = " ".join(f"{name}={value}" for name, value in about(record).items() if name != "event")
+        text = f"{at} {level}{record.getMessage()}" + (f"  [{more}]" if more else "")
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")

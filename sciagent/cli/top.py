@@ -20,13 +20,13 @@ from rich.text import Text
 
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
-from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import open_ledger, plural, put_answer
-from sciagent.domain.durations import ago
+from sciagent.cli.workers import short_owner
+from sciagent.domain.text import ago
 from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
-    from sciagent.report.live.snapshot import Frame, Sparing, Watched
+    from sciagent.report.live import Frame, Sparing, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers import Running
     from sciagent.store.views.overview import Failure, Queue
@@ -49,7 +49,7 @@ def top(
 
     Reads only; nothing is disturbed. Totals of large campaigns are counted less often, so that looking costs little.
     """
-    from sciagent.report.live.snapshot import Sparing
+    from sciagent.report.live import Sparing
 
     opened, sparing, console = open_ledger(ledger), Sparing(), Console()
     if once or json:
@@ -73,7 +73,7 @@ def top(
 
 
 def _look(opened: Ledger, sparing: Sparing) -> Frame:
-    from sciagent.report.live.snapshot import look
+    from sciagent.report.live import look
 
     with opened.read() as connection:
         return look(connection, sparing)

@@ -1,20 +1,102 @@
-"""`sciagent worker`: runs jobs of all campaigns of the ledger."""
+"""`sciagent worker`: runs jobs of all campaigns of the ledger.
+
+`sciagent metrics`: serves metrics of the ledger for Prometheus, over HTTP.
+
+`sciagent workers | drain`: list the workers with their jobs, and stop a worker from taking new jobs.
+
+`sciagent slurm check`: compares a site profile with its cluster.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import threading
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.cluster import metrics
-from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared import end_at_once, open_ledger, plural, say
-from sciagent.domain.jobs import resource_requests
-from sciagent.errors import UsageError
+from sciagent.cli.shared import (
+    Exit,
+    LogFormat,
+    LogFormatOption,
+    end_at_once,
+    open_ledger,
+    plural,
+    put_answer,
+    say,
+    set_up,
+)
+from sciagent.domain import states
+from sciagent.domain.states import CORES, GPU, in_words
+from sciagent.domain.text import ago
+from sciagent.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from sciagent.store.job_queue.workers import Running, WorkerRow
+    from sciagent.store.views.overview import Queue
+
+
+LOCAL = "127.0.0.1"
+DEFAULT = f"{LOCAL}:9464"
+
+
+def metrics(
+    listen: str = typer.Option(DEFAULT, metavar="HOST:PORT", help="Where; port 0: any free port."),
+    ledger: options.Ledger = None,
+) -> None:
+    """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
+
+    Reads only. It has no password and no encryption, and what it says names campaigns and hosts: let it listen where
+    only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
+    """
+    from sciagent.api.terminal import each_signal
+
+    host, port = _address(listen)
+    make, stop = collectors().LedgerCollector, threading.Event()
+    opened = open_ledger(ledger)
+    with each_signal(stop.set, last=end_at_once):
+        _, at = serve_metrics(make(opened), host, port)
+        say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
+        stop.wait()
+
+
+def serve_metrics(collector: Any, host: str, port: int) -> tuple[Any, str]:
+    """Serves metrics in threads. Returns (server, `host:port`). Raises UsageError if the port cannot be opened."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, _ = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
+    shown = f"[{host}]" if ":" in host else host
+    return server, f"{shown}:{server.server_port}"
+
+
+def collectors() -> Any:
+    """Returns the module of the collectors. Raises UsageError if its extra is not installed."""
+    try:
+        from sciagent.report import live as metrics
+    except ImportError as error:
+        raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
+    return metrics
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Returns host and port. Raises UsageError for any other text."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+        raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')
+    return host.strip("[]") or LOCAL, int(port)
+
 
 TIERS = ("simulation", "high_fidelity")
 TIER_HELP = f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."
@@ -52,9 +134,9 @@ def worker(
     """
     import psutil
 
-    from sciagent.api.interrupts import each_signal
+    from sciagent.api.terminal import each_signal
     from sciagent.execution.polling_worker import Station
-    from sciagent.execution.worker.checkpoints import scratch_of
+    from sciagent.execution.worker.claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
     from sciagent.store.job_queue.workers import NewWorker
 
@@ -80,8 +162,8 @@ def worker(
     if executor == "celery":
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
+        from sciagent.execution.backends import broker_url
         from sciagent.execution.celery.worker import serve
-        from sciagent.execution.executor import broker_url
 
         serve(opened, broker_url(broker), new, where)
         return
@@ -94,8 +176,8 @@ def worker(
         say("finishing what runs; once more gives it back")
 
     if metrics_port is not None:
-        collector = metrics.collectors().WorkerCollector(unique, lambda: station.ran)
-        _, at = metrics.serve(collector, metrics.LOCAL, metrics_port)
+        collector = collectors().WorkerCollector(unique, lambda: station.ran)
+        _, at = serve_metrics(collector, LOCAL, metrics_port)
         say(f"metrics at http://{at}/metrics")
     with each_signal(finish, station.abort, last=end_at_once):
         ran = station.serve()
@@ -109,14 +191,162 @@ def _resources(texts: list[str]) -> dict[str, int]:
     resources = dict[str, int]()
     for text in texts:
         name, _, n = text.partition("=")
-        if name == resource_requests.CORES:
+        if name == states.CORES:
             raise UsageError(f"--resource {text}: say --cores {n}")
         if not (n.isdecimal() and len(n) < 9) or name in resources:
             raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
         resources[name] = int(n)
     try:
-        resource_requests.check(resources)
+        states.check(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
-    check_gpus(resources.get(resource_requests.GPU, 0))
+    check_gpus(resources.get(states.GPU, 0))
     return resources
+
+
+def workers(
+    every: bool = typer.Option(False, "--all", help="Those too that stopped or were lost in the last day."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """List the workers, the jobs that each runs and since when, and the jobs that wait in each queue. Reads only."""
+    from sciagent.store.database.engine import db_now
+    from sciagent.store.job_queue import workers as store
+    from sciagent.store.job_queue import workers as worker_resources
+    from sciagent.store.views import overview
+
+    with open_ledger(ledger).read() as connection:
+        now = db_now(connection)
+        listed = store.reported_since(connection, now - timedelta(days=int(every)))
+        running = store.running(connection)
+        queues = overview.queues(connection)
+        lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
+    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
+    shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
+    lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
+    lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
+    lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
+    put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
+
+
+def drain(
+    worker: str = typer.Argument(help="Its name, as sciagent workers shows it."),
+    undo: bool = typer.Option(False, "--undo", help="It may take jobs again."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Tell a worker to take nothing new; what it runs is finished. It hears of it within seconds, and stays."""
+    from sciagent.store.job_queue import workers as store
+
+    with open_ledger(ledger).begin() as connection:
+        known = {row.name: row for row in store.alive(connection)}
+        if worker not in known:
+            raise UnknownNameError("worker", worker, known)
+        store.drain(connection, worker, not undo)
+        running = [job for job in store.running(connection) if job.worker == worker]
+    rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
+    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent drain {worker} --undo"]
+    if undo:
+        lines = [f"{worker} takes jobs again"]
+    put_answer({"worker": worker, "draining": not undo, "running": running}, json, map(Line, lines))
+
+
+def _is_alive(worker: WorkerRow, now: datetime) -> bool:
+    return worker.until is not None and worker.until > now
+
+
+def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
+    yield _headline(worker, now)
+    for job in jobs:
+        holds = f", holds {_held(job.holds)}" if job.holds else ""
+        what = f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
+        yield f"  {what}, {ago(now, job.since)}"
+    if not jobs and _is_alive(worker, now):
+        yield "  runs nothing"
+
+
+def _headline(worker: WorkerRow, now: datetime) -> str:
+    memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
+    state = ", draining" if worker.draining else ""
+    if not _is_alive(worker, now):
+        state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, worker.seen_at)} ago"
+    since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
+    resources = ({} if worker.cores in (None, worker.slots) else {CORES: worker.cores}) | worker.resources
+    has = f", {in_words(resources)}" if resources else ""
+    queues = f" for {', '.join(worker.queues)}" if worker.queues else ""
+    slots = plural(worker.slots, "slot")
+    return f"{worker.name} on {worker.host} ({worker.executor}): {slots}{memory}{has}{queues}; {since}{state}"
+
+
+def _held(holds: Mapping[str, Any]) -> str:
+    gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
+    rest = in_words({name: n for name, n in holds.items() if name != GPU})
+    return ", ".join(part for part in (rest, gpus) if part)
+
+
+def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
+    for queue in queues:
+        waits = "waits" if queue.depth == 1 else "wait"
+        oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
+        yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
+
+
+def _unserved(queues: Sequence[Queue]) -> list[str]:
+    """Returns the command that starts a worker, for each queue with waiting jobs and no worker."""
+    names = [queue.queue for queue in queues if queue.depth and not queue.slots]
+    return [f"nobody serves queue {name}: sciagent worker --tier {name}" for name in names]
+
+
+def short_owner(owner: str) -> str:
+    """Returns the readable part of a lease's owner: worker and slot, or the driver's host and process."""
+    parts = owner.rsplit(":", 3)
+    return ":".join(parts[:2]) if len(parts) == 4 else owner
+
+
+app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
+def check(
+    profile: Path = typer.Argument(metavar="SITE.yaml", help="The site profile."),
+    seconds: float = typer.Option(3600.0, min=0, help="Expected wall time of an example job."),
+    memory: int = typer.Option(2000, min=0, metavar="MB", help="Its expected memory."),
+    cores: int = typer.Option(1, min=1, help="Its cores."),
+    gpus: int = typer.Option(0, min=0, help="Its GPUs."),
+    json: options.Json = False,
+) -> None:
+    """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
+
+    Slurm is asked whether it would take the job; nothing is submitted. Exit code 1 if something does not fit.
+    """
+    from sciagent.execution.slurm import check as checking
+    from sciagent.execution.slurm.site import Need, load_site
+
+    site = load_site(profile)
+    result = checking.check(site, Need(seconds, memory, cores, gpus))
+    asked = result.request
+    answer = {
+        "site": site.site,
+        "ok": not result.faults,
+        "faults": result.faults,
+        "partitions": result.partitions,
+        "request": asked and {**vars(asked), "partition": asked.partition.name},
+        "slurm": result.rehearsal,
+    }
+    lines = []
+    for partition in result.partitions:
+        limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
+        holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
+        lines.append(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
+    if asked is not None:
+        wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
+        lines.append(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
+    if result.rehearsal:
+        lines.append(f"Slurm: {result.rehearsal}")
+    put_answer(answer, json, map(Line, lines), *(f"{site.site}: {fault}" for fault in result.faults))
+    if result.faults:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _gpus(n: int) -> str:
+    return f", {plural(n, 'GPU')}" if n else ""

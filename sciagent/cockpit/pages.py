@@ -9,11 +9,12 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sciagent.api import other_drivers
-from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.resolving import Named, resolve
 from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.cockpit.figures import Figures
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.directives import Verb
 from sciagent.domain.people import Right
@@ -25,8 +26,9 @@ from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import candidates, overview
+from sciagent.web.app import Feature
 from sciagent.web.rules import Pages, RouteRule
-from sciagent.web.site import campaign_of, site_of, texts, to, visitor
+from sciagent.web.site import WebSite, campaign_of, site_of, texts, to, visitor
 
 PAGE = 24
 LARGEST = 2**31 - 1  # of a whole number in PostgreSQL
@@ -70,14 +72,15 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
 def campaign_page(request: Request, campaign: str) -> Response:
     """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
     site = site_of(request)
-    figures = site.figures.of(campaign, site.ticker.tick)
+    kept = site.shared(Figures)
+    figures = kept.of(campaign, site.ticker.tick)
     row = campaign_of(request)
     with site.ledger.read() as connection:
         out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     asked = {objective["property"] for objective in row.spec["objectives"]}
     shown = {"figures": figures, "status": figures.status, "objectives": asked, "out": out, "may": may}
-    shown["again"] = site.figures.wait(figures, site.ticker.tick)
+    shown["again"] = kept.wait(figures, site.ticker.tick)
     return site.page(request, "campaign.html.j2", **shown)
 
 
@@ -142,9 +145,9 @@ def state(request: Request, campaign: str) -> Response:
     site, who, said = site_of(request), visitor(request).who, texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        other_drivers.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
-    elif verb == Verb.RESUME and other_drivers.wake(site.ledger, campaign, who) is None:
-        other_drivers.hand_in(site.ledger, campaign, who)
+        steering.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
+    elif verb == Verb.RESUME and steering.wake(site.ledger, campaign, who) is None:
+        steering.hand_in(site.ledger, campaign, who)
     elif verb != Verb.RESUME:
         raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
     return to(f"/campaigns/{campaign}")
@@ -163,3 +166,10 @@ def steer(request: Request, campaign: str, key: str) -> Response:
         named = resolve(connection, built.row, key[:2000])
     act(built, named, visitor(request).who, directives.reason(said.get("why", "")))
     return to(f"/campaigns/{campaign}/candidates/{named.key}")
+
+
+def _warm(site: WebSite) -> None:
+    site.shared(Figures).warm()
+
+
+FEATURE = Feature((pages,), _warm)

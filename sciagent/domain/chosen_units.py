@@ -1,9 +1,12 @@
-"""The units that a campaign's author chose; every answer shows values in them. The ledger keeps canonical units."""
+"""The units that a campaign's author chose; every answer shows values in them. The ledger keeps canonical units.
+
+The columns of a file with values that were measured or computed elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sciagent.domain.evidence import Measured
@@ -100,3 +103,15 @@ def as_imported(measured: Measured) -> Measured:
     """Returns an imported value in the unit in which it was typed, if that is a unit of the property."""
     unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
     return shown(measured, {measured.property: unit} if unit in properties()[measured.property].units else {})
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column with values."""
+
+    name: str
+    property: str
+    unit: str | None = None
+    """A unit, or the name of the column with the unit; None: the canonical unit."""
+    uncertainty: str | None = None
+    """A number, or the name of the column with the standard uncertainty; None: unknown."""

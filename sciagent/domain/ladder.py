@@ -1,7 +1,11 @@
-"""Two integer types for the place of a rung, so that the type checker finds confusions."""
+"""Two integer types for the place of a rung, so that the type checker finds confusions.
+
+The four tiers of the ladder, cheapest first.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NewType
 
 Position = NewType("Position", int)
@@ -9,3 +13,14 @@ Position = NewType("Position", int)
 
 PaidIndex = NewType("PaidIndex", int)
 """Index of a rung among the paid rungs up to the terminal rung, from 0: a column of a scheduler's arrays."""
+
+
+class Tier(StrEnum):
+    FAST = "fast"
+    SIMULATION = "simulation"
+    HIGH_FIDELITY = "high_fidelity"
+    WORLD = "world"
+
+    @property
+    def order(self) -> int:
+        return list(Tier).index(self)

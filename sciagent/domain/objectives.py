@@ -1,4 +1,7 @@
-"""Objectives, the desirability of a value, and the utility, which combines several desirabilities in one number."""
+"""Objectives, the desirability of a value, and the utility, which combines several desirabilities in one number.
+
+The valuation of a candidate. The scheduler spends by it, and proposers are rewarded by it.
+"""
 
 from __future__ import annotations
 
@@ -119,3 +122,23 @@ def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> flo
             return None
         log_sum += objective.weight * math.log(max(objective.desirability(values[objective.property]), UTILITY_FLOOR))
     return math.exp(log_sum / total) if total else None
+
+
+@dataclass(frozen=True)
+class Valuation:
+    """The value of a candidate by the scheduler's law, given the evidence so far."""
+
+    payoff: float
+    """Expected payoff if the candidate were verified now, in the goal's unit: hits, or utility."""
+
+    p_hit: float | None
+    """Probability that the candidate is a hit at the terminal rung; None where the goal is not to count hits."""
+
+    cost: float
+    """Expected cost of the rungs that would still be bought: in shares of the budget, or core-seconds without one."""
+
+    value: float
+    """Expected payoff of the best continuation minus the price of its cost, in the goal's unit."""
+
+    index: float
+    """Largest price at which its next rung is still worth its cost, in payoff per unit of cost."""

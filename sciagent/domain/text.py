@@ -1,10 +1,18 @@
-"""Makes text from models, engines and files safe to store and to show. No other module replaces characters."""
+"""Makes text from models, engines and files safe to store and to show. No other module replaces characters.
+
+Lengths of time as short texts: `42 s`, `3 min`, `5 h`, `2 d`.
+
+Checks the http addresses of servers.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 MAX_TEXT = 4000  # characters of a text from a verifier
 MAX_OBSERVATION = 2000  # characters of what a model reads at once
@@ -77,3 +85,58 @@ def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
         if secret and len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "[secret]")
     return text
+
+
+UNITS = ((172_800, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
+"""(least seconds, size in seconds, unit), longest first."""
+
+
+def duration(seconds: float) -> str:
+    """Returns a length of time in its unit."""
+    size, unit = _unit(seconds)
+    return f"{seconds / size:.0f} {unit}"
+
+
+def range_of(low: float, high: float) -> str:
+    """Returns a range of times in seconds, such as `4 to 11 min`; a single time if both ends read the same."""
+    first, last = duration(low), duration(high)
+    if first == last:
+        return f"about {last}"
+    same_unit = _unit(low) == _unit(high)
+    return f"{first.split()[0] if same_unit else first} to {last}"
+
+
+def ago(now: datetime, then: datetime | None) -> str:
+    """Returns the elapsed time."""
+    return duration(max(0.0, (now - then).total_seconds()) if then is not None else 0.0)
+
+
+def _unit(seconds: float) -> tuple[int, str]:
+    return next((size, unit) for least, size, unit in UNITS if seconds >= least)
+
+
+_ALLOWED = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]+")  # RFC 3986, without the fragment
+
+
+def address_fault(address: str) -> str:
+    """Returns why the text is not a valid http address, or an empty string for a valid one."""
+    if not re.match(r"https?://", address):
+        return "it must begin with http:// or https://"
+    if not _ALLOWED.fullmatch(address):
+        invalid = next(character for character in address if not _ALLOWED.fullmatch(character))
+        return f"an address cannot hold the character {invalid!a}"
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError as error:
+        return str(error)
+    return "" if parts.hostname else "it names no server"
+
+
+class Paragraph(NamedTuple):
+    """A paragraph that is wrapped between words and indented; an empty paragraph is an empty line."""
+
+    text: str
+    depth: int = 1
+    """Level of indentation, two spaces each; paragraphs of depth 0 are headings."""
+    style: str = ""

@@ -11,8 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
-from sciagent.execution.worker.lease_renewal import Keeper
-from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.registration import Keeper, Presence
 from sciagent.execution.worker.runner import Runner, patiently
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker

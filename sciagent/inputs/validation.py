@@ -1,13 +1,18 @@
-"""Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint."""
+"""Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint.
+
+Names of files in a YAML document, relative to its folder. They are checked while the document is validated.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sciagent.errors import SpecError, did_you_mean
@@ -199,3 +204,39 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
     return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
+
+
+def file_hash(path: Path) -> str:
+    """Returns the SHA-256 hash of a file, or of the names and hashes of the files in a folder. Raises OSError."""
+    if path.is_dir():
+        lines = [f"{file_hash(each)}  {each.name}\n" for each in sorted(path.iterdir()) if each.is_file()]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def check_file(value: str, info: ValidationInfo) -> str:
+    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known."""
+    return check_path(value, info, folders=False)
+
+
+def check_path(value: str, info: ValidationInfo, folders: bool) -> str:
+    """Returns the name of a file, or of a folder of files if `folders`. Raises a fault as `check_file`."""
+    context = info.context or {}
+    if context.get("base") is None or not context.get("candidates", True):
+        return value
+    try:
+        path = Path(context["base"]) / value
+        if folders and path.is_dir():
+            return value
+        if not path.is_file():
+            what = "is not a regular file" if path.exists() else "does not exist"
+            raise fault(f'"{value}" {what}', "relative paths start at the folder of the campaign file")
+        path.open("rb").close()
+    except OSError as error:
+        raise fault(f'"{value}" cannot be read: {error.strerror or error}') from None
+    return value
+
+
+AnyFile = Annotated[str, AfterValidator(check_file)]
+"""The name of a file, relative to the campaign file."""

@@ -1,36 +1,95 @@
-"""Answers of people: a submission as it was typed, and the evidence that is made from it, in one transaction."""
+"""Answers of people: a submission as it was typed, and the evidence that is made from it, in one transaction.
+
+An answer counts in every campaign that asks for it, and a correction moves the verdict in each of them.
+
+Review and signature: a second person accepts an answer or sends it back, and people sign what is recorded.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import Settling, decides, settle
-from sciagent.campaign.lab.restating import restate, share
-from sciagent.campaign.lab.sampling import fitting
+from sciagent.campaign.core.opening import open_within
+from sciagent.campaign.core.record import Settling, decides, settle, settle_again
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import Finding
+from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab import LabAnswer
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab.claiming import claim_finished, claim_here, claim_of, found, locked
-from sciagent.store.campaign_state import campaigns
-from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, leases
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
+from sciagent.lab.claiming import claim_finished, claim_here, claim_of, fitting, found, locked
+from sciagent.lab.typed_answers import typed_answer
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.database.engine import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, jobs, leases
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import JobEnd
 from sciagent.store.lab import submissions, tasks
-from sciagent.store.lab.submissions import NewSubmission, Submission
+from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import WorldVerifier
+
+
+def share(
+    connection: Connection, ledger: Ledger, asking: Sequence[LabTask], evidence_id: int, chooser: str, why: str
+) -> None:
+    """Gives an answer to the tasks that ask for the same: those that nobody has claimed go off the list, and their
+    candidates are placed. chooser, why: of the decision. The caller holds the locks of all their campaigns."""
+    for other in asking:
+        try:
+            built = open_within(connection, ledger, other.campaign)
+        except SciagentError:
+            continue  # one with the rung of another notebook; its own driver reuses the evidence
+        rung = next((rung for rung in built.asked if rung.id == other.rung_id), None)
+        if rung is None or not jobs.cancel_queued(connection, [other.id]):
+            continue
+        decision = {
+            "candidate_id": other.candidate_id,
+            "rung_id": rung.id,
+            "action": "reuse",
+            "chooser": chooser[:100],
+            "why": why,
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+        }
+        standings.decide(connection, built.row.id, [decision])
+        settle_again(connection, built, other.candidate_id, answered=rung.rules.position)
+        campaigns.wake(connection, built.row.id)
+
+
+def restate(connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str) -> list[str]:
+    """Places a candidate again in all campaigns whose ladder has the computation; returns their names.
+
+    The caller holds the locks of all of them. A campaign that this process cannot open, such as one with the rung of
+    another notebook, keeps its place and gets an event that says so.
+    """
+    names = []
+    for campaign_id, name in campaigns.with_rung(connection, candidate_id, computation):
+        try:
+            other = built if campaign_id == built.row.id else open_within(connection, built.ledger, name)
+        except SciagentError as error:
+            payload = {"candidate_id": candidate_id, "why": why, "error": str(error)[:500]}
+            campaigns.log_event(connection, campaign_id, "not_restated", payload)
+            continue
+        before = standings.get(connection, campaign_id, candidate_id)
+        settle_again(connection, other, candidate_id)
+        after = standings.get(connection, campaign_id, candidate_id)
+        payload = {"candidate_id": candidate_id, "why": why}
+        payload |= {"verdict": [before["verdict"], after["verdict"]], "is_hit": [before["is_hit"], after["is_hit"]]}
+        campaigns.log_event(connection, campaign_id, "restated", payload)
+        campaigns.wake(connection, campaign_id)
+        names.append(name)
+    return names
 
 
 @dataclass(frozen=True)
@@ -228,3 +287,95 @@ def _act(new: NewSubmission, otherwise: str) -> str:
 def _measured_by(new: NewSubmission) -> str:
     """Returns who measured; a reviewer's submission names the person."""
     return str(new.said["measured_by"]) if new.kind == submissions.REVIEWED else str(new.who)
+
+
+Meaning = Literal["measured", "reviewed", "approved"]
+MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
+"""What a signature may mean."""
+
+
+def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
+    """Makes evidence of the answer that waits. seen: id of the submission that the reviewer read.
+
+    Raises UsageError if none waits, or the same person entered it; AnswerChangedError if another answer waits than the
+    one that the reviewer read."""
+    with locked(built, task_id) as (connection, task, rung):
+        waiting = _waiting(connection, task, who, seen)
+        finding = finding_of(connection, rung, task, typed_answer(waiting.said))
+        said = {**waiting.said, "measured_by": waiting.who}
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, said,
+            of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
+        )  # fmt: skip
+        tasks.changed(connection, task.id, in_review_id=None)
+        return record(connection, built, task, rung, finding, new)
+
+
+def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None = None) -> None:
+    """Gives an answer that waits back to the person who entered it. seen: as for `accept`; None: not compared. Raises
+    the errors of `accept`."""
+    with locked(built, task_id) as (connection, task, _):
+        waiting = _waiting(connection, task, who, seen)
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, SENT_BACK, who, {}, revision=waiting.revision,
+            of_id=waiting.id, why=why,
+        )  # fmt: skip
+        submissions.write(connection, new, task.campaign_id, "sent back")
+        tasks.changed(connection, task.id, in_review_id=None)
+
+
+def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
+    """Signs the last submission of a task; the entry of the audit trail has the printed name, the meaning, and the hash
+    of the submission. seen: id of the submission that the person read.
+
+    The caller has asked for the password. Raises UsageError if another submission came since."""
+    with locked(built, task_id) as (connection, task, _):
+        signed = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
+        if not signed or signed[-1].id != seen:
+            raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
+        about: dict[str, object] = {
+            "task": task_id,
+            "name": name,
+            "meaning": meaning,
+            "submission_sha256": audit.submission_digest(connection, seen),
+        }
+        audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
+
+
+def answer_in_words(said: Mapping[str, Any]) -> str:
+    """Returns what a submission says, in one line. said: its texts as they were typed."""
+    parts = []
+    if said.get("not_obtained"):
+        parts = [f"not obtained: {said['not_obtained'].replace('_', ' ')}"]
+    spreads = said.get("uncertainties", {})
+    parts += [f"{name}: {grade}" for name, grade in said.get("grades", {}).items()]
+    for name, value in said.get("values", {}).items():
+        parts.append(f"{name} {value}" + (f" ± {spreads[name]}" if spreads.get(name) else ""))
+    comment = f" “{said['comment']}”" if said.get("comment") else ""
+    return ", ".join(parts) + comment
+
+
+def waiting_answer(connection: Connection, task: LabTask) -> Submission:
+    """Returns the answer that waits for a second person. Raises UsageError if none waits."""
+    if task.in_review_id is None:
+        raise UsageError(f"no answer of task {task.id} waits for a review")
+    return submissions.by_id(connection, task.in_review_id)
+
+
+def _waiting(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
+    waiting = waiting_answer(connection, task)
+    if waiting.who == who:
+        raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
+    if seen is not None and waiting.id != seen:
+        raise AnswerChangedError(_change(connection, task, waiting, seen))
+    return waiting
+
+
+def _change(connection: Connection, task: LabTask, waiting: Submission, seen: int) -> str:
+    """Returns what changed since a reviewer read an answer: the old one, the new one, and who entered each."""
+    read = next((each for each in submissions.of_job(connection, task.id) if each.id == seen), None)
+    now = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
+    if read is None:
+        return f"the answer of task {task.id} that waits is {now}; read it before you decide. Nothing was recorded"
+    before = f'"{answer_in_words(read.said)}" by {read.who}'
+    return f"the answer of task {task.id} was changed since you read it, from {before} to {now}. Nothing was recorded"

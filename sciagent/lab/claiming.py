@@ -3,6 +3,8 @@
 The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
 day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
 when its task is claimed is booked beyond the limit.
+
+Samples of tasks. A vial of another compound, or one that is empty, is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -16,15 +18,17 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.domain.cost import Cost
+from sciagent.domain.lab import read_code
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, directives
-from sciagent.store.database.clock import db_now
+from sciagent.errors import UsageError, WrongVialError
+from sciagent.store.campaign_state import campaigns, watermarks
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import attempts, leases, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.lab import tasks
+from sciagent.store.lab import samples, tasks
+from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.results import candidates
@@ -58,7 +62,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
         shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
         campaign_ids |= {id_ for id_, _ in shared}
     for campaign_id in sorted(campaign_ids):
-        directives.lock(connection, campaign_id)
+        watermarks.lock(connection, campaign_id)
 
 
 def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:
@@ -235,3 +239,37 @@ def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
 def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     return rung.declared(candidate) or Cost()
+
+
+def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Vial:
+    """Registers a sample of the task's molecule, which the task then names. more: other fields of `NewSample`.
+
+    Raises UsageError for an empty form, an unknown source, a purity that is no fraction, or a text that is too long."""
+    if not form.strip():
+        raise UsageError("say in which form it is, such as: free base; HCl salt, 1 H2O")
+    if source not in samples.SOURCES:
+        raise UsageError(f'"{source}" is no source; one of: {", ".join(samples.SOURCES)}')
+    purity = more.get("purity")
+    if isinstance(purity, float) and not 0 <= purity <= 1:
+        raise UsageError(f"purity = {purity:g} is no fraction from 0 to 1")
+    with locked(built, task_id) as (connection, task, _):
+        new = NewSample(task.candidate_id, form.strip(), source, who[:200], **more)  # type: ignore[arg-type]
+        samples.check_lengths(new)
+        made = samples.register(connection, new)
+        tasks.changed(connection, task.id, sample_id=made.id)
+        note(connection, task, who, "registered", sample=made.code)
+    return made
+
+
+def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
+    """Returns the sample with a scanned code. Raises WrongVialError if it is not of the task's molecule, or not
+    usable; UsageError for a text that is no code."""
+    code = read_code(text)
+    sample = samples.find(connection, code)
+    if sample is None:
+        raise UsageError(f"no vial has the code {code}", f"register it: sciagent lab sample {task.id} --form ...")
+    if sample.candidate_id != task.candidate_id:
+        raise WrongVialError(f"this vial is another compound: {code} is not of task {task.id} ({task.text})")
+    if sample.state != "ok":
+        raise WrongVialError(f"the vial {code} is {sample.state}; nothing was recorded")
+    return sample

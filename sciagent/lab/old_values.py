@@ -12,24 +12,24 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
-from sciagent.campaign.lab.restating import restate, share
 from sciagent.chemistry.structure_files import check_columns, csv_fault
-from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.chosen_units import Column
 from sciagent.domain.evidence import EvidenceKey, Measured
 from sciagent.domain.lab import LabAnswer
 from sciagent.domain.properties import properties
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
+from sciagent.inputs.validation import file_hash
+from sciagent.lab.answering import restate, share
 from sciagent.lab.typed_answers import typed
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, standings, watermarks
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
 from sciagent.verification.contract import WorldVerifier
-from sciagent.yaml.files import file_hash
 
 MOST_ROWS, MOST_FAULTS = 10_000, 50
 
@@ -179,7 +179,7 @@ class _Writer:
         for candidate_id in candidate_ids:
             among |= {id_ for id_, _ in campaigns.with_rung(self.connection, candidate_id, computation)}
         for campaign_id in sorted(among):
-            directives.lock(self.connection, campaign_id)
+            watermarks.lock(self.connection, campaign_id)
 
     def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
         loaded = candidates.load(self.connection, [id_ for id_, _ in rows])

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from sciagent.api.terminal import Paragraph
 from sciagent.chemistry.subjects.base import Words
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import (
@@ -21,8 +20,8 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
 from sciagent.domain.quantities import stated
-from sciagent.domain.text import one_line
-from sciagent.report.parts.diagnostics import diagnostics_line
+from sciagent.domain.text import Paragraph, one_line
+from sciagent.report.parts.wording import diagnostics_line
 
 MAX_VALUES = 40
 MAX_ALIAS = 80  # characters of another text of the candidate

@@ -1,27 +1,168 @@
-"""Computes the rewards of a campaign's episodes at a watermark, as rows of a version."""
+"""Computes the rewards of a campaign's episodes at a watermark, as rows of a version.
+
+The worth of candidates at a watermark: a function of evidence, of a law and of a description of rewards.
+
+The worths and costs of the candidates of episodes, read once for all turns of a version of rewards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.rewarding.candidate_facts import CandidateFacts
-from sciagent.campaign.rewarding.predicted import PredictionScores
+from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.expectations import RewardLaw
-from sciagent.rewards.process import TurnFacts, TurnReward, limited, turn_rewards
-from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.terms import Snapshots, terms_of
+from sciagent.rewards.expectations import RewardLaw, expectations
+from sciagent.rewards.process import (
+    ProposedCandidate,
+    Settlement,
+    TurnFacts,
+    TurnReward,
+    limited,
+    price_of,
+    turn_rewards,
+    worth,
+)
+from sciagent.rewards.spec import RewardSpec, Term
+from sciagent.rewards.states import CHUNK, Records, rungs_as_of, states
+from sciagent.rewards.terms import PredictionScores, Snapshots, terms_of
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow
+from sciagent.store.results import candidates
+
+
+class CandidateWorth(NamedTuple):
+    """The worth of a candidate."""
+
+    value: float | None
+    """In hits or utility; None if undecided."""
+    settled: bool
+    """Whether the ladder has decided about the candidate."""
+    screened: bool
+    """Whether a fast rung has thrown the candidate out."""
+
+
+def valuations(
+    built: Built,
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    as_of: int,
+    law: RewardLaw | None,
+    spec: RewardSpec,
+    record: float | None = None,
+) -> dict[int, CandidateWorth]:
+    """Returns the worth of candidates at a watermark, by candidate id.
+
+    law: values candidates that the terminal rung has not answered; None leaves them undecided. record: utility above
+    which a candidate is worth something; None: all of its payoff counts.
+    """
+    known = states(built, connection, candidate_ids, as_of)
+    if record is not None:
+        known = {
+            id_: state if state.payoff is None else state._replace(payoff=max(0.0, state.payoff - record))
+            for id_, state in known.items()
+        }
+    if law is not None and spec.unsettled != "settled":
+        asked = [
+            id_
+            for id_, state in known.items()
+            if state.settlement is Settlement.OPEN or (spec.unsettled == "robust" and state.chance)
+        ]
+        expected = expectations(built, connection, law, asked, as_of, record or 0.0) if asked else {}
+        if spec.unsettled == "posterior":
+            expected = _less_settling(built, connection, expected, spec)
+        known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
+    return {
+        id_: CandidateWorth(
+            worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED), state.screened
+        )
+        for id_, state in known.items()
+    }
+
+
+def _less_settling(
+    built: Built, connection: Connection, expected: Mapping[int, float], spec: RewardSpec
+) -> dict[int, float]:
+    """Returns expected payoffs less the price of the terminal rung, which would still have to run, but at least 0.
+
+    Otherwise a candidate would earn more by never being verified than by being verified with the expected result.
+    """
+    terminal, ids = built.rungs[built.terminal], list(expected)
+    left: dict[int, float] = {}
+    for start in range(0, len(ids), CHUNK):
+        for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
+            left[id_] = max(0.0, expected[id_] - price_of(terminal.declared(candidate) or {}, spec.prices))
+    return left
+
+
+class CandidateFacts:
+    """Worths, costs and families of all candidates of the episodes."""
+
+    def __init__(
+        self,
+        built: Built,
+        connection: Connection,
+        held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]],
+        spec: RewardSpec,
+        law: RewardLaw | None,
+        as_of: int,
+    ) -> None:
+        """held: the episodes with their turns."""
+        self._records = Records(built, connection, held, as_of) if built.spec.goal.kind == "best" else None
+        by_record: dict[float | None, set[int]] = {}
+        for row, turns in held:
+            by_record.setdefault(self._record(row), set()).update(*map(_new, turns))
+        self._worth: dict[float | None, Mapping[int, CandidateWorth]] = {
+            record: valuations(built, connection, sorted(ids), as_of, law, spec, record)
+            for record, ids in by_record.items()
+        }
+        ids = sorted(set[int]().union(*by_record.values()))
+        paid = [rung.verifier.computation for rung in built.paid]
+        fits = {
+            (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
+        }
+        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
+        inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
+        self._inline = episodes.of_computations(connection, inline, ids, as_of)
+        self._named: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self.notations: dict[int, str] = {}
+        for start in range(0, len(ids), CHUNK):
+            for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
+                notation = self.notations[id_] = built.subject.notation(candidate)
+                self._named[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
+
+    def _record(self, row: EpisodeRow) -> float | None:
+        return None if self._records is None else self._records.of(row)
+
+    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float | None]) -> TurnFacts:
+        """Returns the facts of a turn. row: its episode. terms: before their weights."""
+        worth = self._worth[self._record(row)]
+        proposed = []
+        for id_ in _new(turn):
+            cost, (value, settled, screened) = self._costs[id_] + self._lent(id_, row, turn), worth[id_]
+            proposed.append(ProposedCandidate(*self._named[id_], value, settled, cost, screened))
+        return TurnFacts(proposed, turn.cost, terms)
+
+    def _lent(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
+        """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost, and so
+        is, in a group of rollouts, what it reused."""
+        if row.group_id is not None:
+            return Cost()
+        return sum((cost for by, cost in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
+
+
+def _new(turn: EpisodeTurn) -> list[int]:
+    """Returns the ids of the candidates that were new in a turn, each once."""
+    new = (proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
+    return list(dict.fromkeys(id_ for id_ in new if id_ is not None))
 
 
 class _Episode(NamedTuple):

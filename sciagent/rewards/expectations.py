@@ -16,19 +16,15 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.ledger_pool import BOUNDS
-from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
+from sciagent.campaign.pricing.ledger_pool import BOUNDS, ObservationSchema, observation_schema
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.ladder import PaidIndex
 from sciagent.rewards.states import CHUNK, answers_as_of
-from sciagent.scheduling.aims import Aims, questions
+from sciagent.scheduling.aims import Aims, Bounds, Errors, expected_answers, questions
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.dynamic_programme import FLOOR
-from sciagent.scheduling.law.censoring import Bounds, Errors, expected_answers
-from sciagent.scheduling.law.interval import mixture
-from sciagent.scheduling.law.row_selection import Order, earliest, order_of
-from sciagent.scheduling.law.similarity import GrowingStructures, Similarity
-from sciagent.scheduling.law.stack import Law, Stack
+from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, earliest, order_of
+from sciagent.scheduling.law.stack import Law, Stack, mixture
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates

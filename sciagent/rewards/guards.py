@@ -6,17 +6,82 @@ The bets need no distribution, no equal variances, and no number of steps that i
 
 Sources: Waudby-Smith and Ramdas, J. R. Stat. Soc. B 86, 1 (2024), for bets on means of bounded values; Shin, Ramdas and
 Rinaldo, arXiv:2203.03532, for gamblers that begin at every step, so that a late change is found as well.
+
+Means with standard errors that allow for the likeness of candidates of one episode.
+
+A policy answers each episode anew, but the candidates of an episode resemble each other. So the episodes are the
+independent units: the deviations of an episode are added before they are squared.
+
+Source: Liang and Zeger, Biometrika 73, 13 (1986).
+
+The control gap: the payoff by the terminal rung less the score by a control that is never rewarded.
+
+A control differs from the terminal rung also for honest policies, since it has another level. So a gap alone shows
+nothing. A gap that grows from the first policy to a later one shows that the later one has learnt what the terminal
+rung likes and the control does not.
+
+The diversity of proposals: distinct scaffolds, and distances between the candidates of an episode or a group.
+
+The exploitation index: what a law promises for candidates that nobody verified, less what they turn out to be worth.
+
+Nobody knows what the unverified candidates are worth. But a lot with a known chance π has verified others of the same
+kind. Each of those counts (1 - π) / π times, since so many like it were not drawn, and their mean payoff then
+estimates, without bias, what the law should have promised.
+
+A policy that is rewarded by a law finds the candidates of which the law thinks too well. The index then rises above 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import gammaln
 
-from sciagent.rewards.guards.clustered import Array
+from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.subjects.base import Subject
+
+Array = NDArray[np.float64]
+
+
+class ClusteredMean(NamedTuple):
+    """A weighted mean with its standard error."""
+
+    value: float
+    error: float | None
+    """Standard error; None for fewer than two clusters."""
+    n: int
+    """Number of values."""
+    clusters: int
+    """Number of clusters, such as episodes."""
+
+
+def clustered_mean(values: Array, clusters: Sequence[int], weights: Array | None = None) -> ClusteredMean | None:
+    """Returns sum(w x) / sum(w) with its standard error; None without values or without weight.
+
+    values, clusters, weights: (n,); clusters: the number of the cluster of each value; weights: 1 if left out.
+    """
+    weights = np.ones(len(values)) if weights is None else weights
+    total = float(weights.sum())
+    if not total > 0:
+        return None
+    mean = float(weights @ values) / total
+    sums = cluster_sums(weights * (values - mean), clusters)
+    m = len(sums)
+    error = None if m < 2 else float(np.sqrt(m / (m - 1) * (sums**2).sum())) / total
+    return ClusteredMean(mean, error, len(values), m)
+
+
+def cluster_sums(values: Array, clusters: Sequence[int]) -> Array:
+    """Returns (m,) sums of the values of each of the m clusters."""
+    _, places = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.bincount(places, weights=values).astype(np.float64)
+
 
 STAKES = np.array([0.05, 0.1, 0.2, 0.4, 0.8])  # shares of the largest possible stake; the wealth is divided among them
 
@@ -71,3 +136,140 @@ def upper_bound(values: Sequence[float], level: float, low: float, high: float) 
         return high
     begin = max(low, float(x.mean()))
     return begin if lacking(begin) >= 0 else float(brentq(lacking, begin, top, xtol=1e-6 * (high - low)))
+
+
+DRAWS = 1999  # random permutations of the episodes
+SEED = 0
+
+
+class GapGrowth(NamedTuple):
+    """The growth of the control gap from one policy to another."""
+
+    value: float
+    error: float | None
+    """Standard error; None if a policy has fewer than two episodes."""
+    p: float
+    """Probability of so large a growth, or a larger one, if the policies do not differ."""
+
+
+def gap_growth(
+    gaps: Array, episodes: Sequence[int], first_gaps: Array, first_episodes: Sequence[int]
+) -> GapGrowth | None:
+    """Compares the gaps of a policy with those of the first one; returns None if either has none.
+
+    gaps, episodes: (n,) payoff less control score of a candidate, and its episode. The test permutes whole episodes
+    between the two policies, so that it needs no distribution and holds for few episodes.
+    """
+    now, before = clustered_mean(gaps, episodes), clustered_mean(first_gaps, first_episodes)
+    if now is None or before is None:
+        return None
+    growth = now.value - before.value
+    error = None
+    if now.error is not None and before.error is not None:
+        error = float(np.hypot(now.error, before.error))
+    sums = np.concatenate([cluster_sums(gaps, episodes), cluster_sums(first_gaps, first_episodes)])
+    sizes = np.concatenate(
+        [cluster_sums(np.ones(len(gaps)), episodes), cluster_sums(np.ones(len(first_gaps)), first_episodes)]
+    )
+    return GapGrowth(growth, error, _share_as_large(sums, sizes, now.clusters, growth))
+
+
+def _share_as_large(sums: Array, sizes: Array, ours: int, growth: float) -> float:
+    """Returns the share of permutations with a growth of at least `growth`. sums, sizes: (m,) sum and number of the
+    gaps of each episode; the first `ours` belong to the later policy."""
+    rng, slack, as_large = np.random.default_rng(SEED), 1e-12, 1
+    for _ in range(DRAWS):
+        order = rng.permutation(len(sums))
+        mine, others = order[:ours], order[ours:]
+        drawn = sums[mine].sum() / sizes[mine].sum() - sums[others].sum() / sizes[others].sum()
+        as_large += bool(drawn >= growth - slack)
+    return as_large / (DRAWS + 1)
+
+
+def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
+    """Returns the expected number of scaffolds in a random sample of so many proposals; None if there are fewer.
+
+    counts: number of proposals of each scaffold. A policy that proposed more would otherwise look more diverse.
+
+    Source: Hurlbert, Ecology 52, 577 (1971).
+    """
+    n = np.fromiter(counts, dtype=float)
+    total = float(n.sum())
+    if not 0 < sample <= total:
+        return None
+    missed = np.zeros(len(n))  # probability that the sample holds none of a scaffold
+    can_miss = total - n >= sample
+    left = total - n[can_miss]
+    missed[can_miss] = np.exp(
+        gammaln(left + 1) - gammaln(left - sample + 1) - gammaln(total + 1) + gammaln(total - sample + 1)
+    )
+    return float((1 - missed).sum())
+
+
+def nearest_distances(subject: Subject, found: Sequence[Features]) -> Array:
+    """Returns (n,) for each candidate 1 less the similarity to the most similar of the others.
+
+    A candidate that occurs twice has the distance 0. One candidate alone has none: (0,).
+    """
+    if len(found) < 2:
+        return np.zeros(0)
+    nearest = np.zeros(len(found))
+    for place in range(1, len(found)):
+        alike = np.array(subject.similarities(found[place], found[:place]))
+        nearest[:place] = np.maximum(nearest[:place], alike)
+        nearest[place] = alike.max()
+    return 1.0 - nearest
+
+
+@dataclass(frozen=True)
+class KeptPromise:
+    """The promises of a law for the candidates of a policy, and what a lot made of them."""
+
+    promised: ClusteredMean
+    """Expected payoff of the candidates that were not verified."""
+    kept: ClusteredMean
+    """Payoff of those that a lot has sent to the terminal rung, weighted to stand for the others."""
+    error: float | None
+    """Standard error of the index; None for fewer than two episodes on either side."""
+    p: float | None
+    """Probability of so large an index, or a larger one, if the law's promises were right on average."""
+
+    @property
+    def index(self) -> float:
+        """The promised payoff less the kept one."""
+        return self.promised.value - self.kept.value
+
+
+def kept_promise(
+    payoffs: Array, chances: Array, drawn_in: Sequence[int], expected: Array, others_in: Sequence[int]
+) -> KeptPromise | None:
+    """Compares the promises of a law with the draws of a lot; returns None without candidates on either side.
+
+    payoffs, chances, drawn_in: (n,) payoff of verified candidates, chance with which each was drawn, and its episode.
+    expected, others_in: (m,) expected payoff of candidates that were not drawn, and their episodes.
+
+    The test is Student's, with as many degrees of freedom as the smaller side has episodes, less one. If payoffs are
+    hits, their variance is taken as at least that of a hit of the promised probability, which n draws cannot tell
+    from 0 or 1 by less than 1 / (2 n + 2): five misses in five draws do not show that a hit is impossible.
+    """
+    weights = (1 - chances) / chances
+    kept, promised = clustered_mean(payoffs, drawn_in, weights), clustered_mean(expected, others_in)
+    if kept is None or promised is None:
+        return None
+    if kept.error is None or promised.error is None:
+        return KeptPromise(promised, kept, None, None)
+    variance = kept.error**2
+    if np.isin(payoffs, (0.0, 1.0)).all():
+        least = 0.5 / (len(payoffs) + 1)
+        p = min(max(promised.value, least), 1 - least)
+        variance = max(variance, p * (1 - p) * float((weights**2).sum() / weights.sum() ** 2))
+    error = float(np.sqrt(variance + promised.error**2))
+    freedom = min(kept.clusters, promised.clusters) - 1
+    return KeptPromise(promised, kept, error, _tail(promised.value - kept.value, error, freedom))
+
+
+def _tail(difference: float, error: float, freedom: int) -> float:
+    """Returns the probability that Student's t exceeds difference / error."""
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, -difference / error)) if error > 0 else float(difference <= 0)

@@ -1,14 +1,25 @@
-"""The numbers that are kept of the episodes of a policy, and the guards that follow from them."""
+"""The numbers that are kept of the episodes of a policy, and the guards that follow from them.
+
+Reads what guards need of episodes: new candidates with their verdicts, their lots, and the scores by the control.
+
+The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
+
+Episodes are read some groups at a time; only numbers are kept of them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
+from sqlalchemy.engine import Connection
 
-from sciagent.campaign.rewarding.lots import Lot
+from sciagent.campaign.core.build import Built, control_score, is_drawn
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.guards import (
     ControlCheck,
     GuardEstimate,
@@ -16,15 +27,27 @@ from sciagent.domain.answers.guards import (
     PolicyGuards,
     PromiseCheck,
     RewardGuards,
+    ShownGuards,
 )
-from sciagent.rewards.estimators import CandidateState, Settlement
-from sciagent.rewards.guards.clustered import Array, ClusteredMean, clustered_mean
-from sciagent.rewards.guards.control_gap import gap_growth
-from sciagent.rewards.guards.diversity import distinct_scaffolds
-from sciagent.rewards.guards.promise import kept_promise
-from sciagent.store.learning.episodes import EpisodeTurn
+from sciagent.domain.candidates import Candidate
+from sciagent.rewards.guards import (
+    Array,
+    ClusteredMean,
+    clustered_mean,
+    distinct_scaffolds,
+    gap_growth,
+    kept_promise,
+    nearest_distances,
+)
+from sciagent.rewards.process import CandidateState, Settlement, price_of
+from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.states import Lot, Lots, states
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import episodes, policies, rewards
+from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.policies import NamedPolicy
 from sciagent.store.learning.rewards import RewardRow
+from sciagent.store.results import candidates, evidence, pooled
 
 LEVEL = 0.05  # probability of a false alarm in a whole table, for each of the two tests
 
@@ -183,3 +206,203 @@ def _alarms(check: ControlCheck | None, promise: PromiseCheck | None, level: flo
 
 def chance(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+
+
+class CheckedCandidate(NamedTuple):
+    """A new candidate of an episode."""
+
+    candidate: Candidate
+    worth: float | None
+    """Reward that the candidate brings by itself, before the discount for alike ones; None if undecided."""
+    settled: bool
+    """Whether the terminal rung has answered, or nothing more can be bought."""
+    state: CandidateState | None
+    """Only read if there is a lot or a control."""
+    lot: Lot | None
+    """None for a candidate for which no lot is drawn."""
+    expected: float | None
+    """Payoff that the law expects of an unverified candidate; None without a law."""
+    score: float | None
+    """Score by the control; None if it has not answered."""
+
+
+class CheckedEpisode(NamedTuple):
+    """An episode with its new candidates."""
+
+    id: int
+    """Id of the trajectory."""
+    turns: Sequence[EpisodeTurn]
+    candidates: Sequence[CheckedCandidate]
+
+
+class EpisodeReader:
+    """Reads the episodes of a version of rewards."""
+
+    def __init__(
+        self, built: Built, connection: Connection, rows: Sequence[RewardRow], spec: RewardSpec, as_of: int
+    ) -> None:
+        """rows: the rewards of the episodes. spec, as_of: description and watermark of their version."""
+        self._built, self._connection, self._spec, self._as_of = built, connection, spec, as_of
+        self._lots = Lots(built, connection, as_of)
+        self.rewards: dict[int, list[RewardRow]] = {}
+        """By id of the episode."""
+        for row in rows:
+            self.rewards.setdefault(row.trajectory_id, []).append(row)
+
+    def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
+        """Returns the episodes by id. ids: of episodes that have rewards."""
+        turns = episodes.turns_of(self._connection, ids, self._as_of)
+        new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
+        loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
+        scores = self._scores(loaded)
+        asked = list(loaded if self._lots.any else scores)
+        known = states(self._built, self._connection, asked, self._as_of) if asked else {}
+        checked = {id_: self._checked(id_, turns[id_], loaded, known, scores) for id_ in ids}
+        return {id_: CheckedEpisode(id_, turns[id_], found) for id_, found in checked.items()}
+
+    def _checked(
+        self,
+        episode_id: int,
+        turns: Sequence[EpisodeTurn],
+        loaded: Mapping[int, Candidate],
+        known: Mapping[int, CandidateState],
+        scores: Mapping[int, float],
+    ) -> list[CheckedCandidate]:
+        rewarded = {candidate["key"]: candidate for row in self.rewards[episode_id] for candidate in row.candidates}
+        proposed = {p.candidate_id for turn in turns for p in turn.proposals}
+        found = []
+        for id_, candidate in loaded.items():
+            if id_ not in proposed or (shown := rewarded.get(candidate.key)) is None:
+                continue
+            state = known.get(id_)
+            found.append(
+                CheckedCandidate(
+                    candidate,
+                    shown["value"],
+                    bool(shown["settled"]),
+                    state,
+                    None if state is None else self._lots.of(id_, state),
+                    self._expected(candidate, shown["value"]),
+                    scores.get(id_),
+                )
+            )
+        return found
+
+    def _scores(self, loaded: Mapping[int, Candidate]) -> dict[int, float]:
+        """Returns the scores of the candidates that were drawn for the control, by id, if it has answered."""
+        control = self._built.control
+        if control is None or not loaded:
+            return {}
+        drawn = is_drawn(control, self._built.spec.seed, (candidate.key for candidate in loaded.values()))
+        ids = [id_ for id_, is_chosen in zip(loaded, drawn, strict=True) if is_chosen]
+        source = evidence.evidence_as_of(self._as_of)
+        answers = (
+            pooled.pooled_answers(self._connection, ids, control.verifier.computation, source=source) if ids else {}
+        )
+        scores = {id_: control_score(control.spec, self._built.objectives, found) for id_, found in answers.items()}
+        return {id_: score for id_, score in scores.items() if score is not None}
+
+    def _expected(self, candidate: Candidate, worth: float | None) -> float | None:
+        """Returns the payoff that the law expects of an unverified candidate; None without a law. Under `posterior`
+        its worth is less by the price of the terminal rung, unless that would be below 0."""
+        if not worth or self._spec.unsettled != "posterior":
+            return worth
+        cost = self._built.rungs[self._built.terminal].declared(candidate)
+        return worth + price_of(cost or {}, self._spec.prices)
+
+
+AT_ONCE = 256  # episodes that are read together
+SAMPLE = 100  # new proposals among which distinct scaffolds are counted; fewer if a policy has fewer
+FEWEST = 10  # new proposals of a policy below which its scaffolds are not counted
+
+
+def guards(
+    built: Built, connection: Connection, rows: Sequence[RewardRow], spec: RewardSpec, as_of: int
+) -> RewardGuards:
+    """Returns the guards of all policies.
+
+    rows: the rewards of a version. spec, as_of: its description and its watermark.
+    """
+    reading = _Reading(built, connection, rows, spec, as_of)
+    found = episodes.episodes(connection, built.row.id, as_of, reading.rewards)
+    for groups in _batches(found):
+        reading.add(groups)
+    in_order = sorted(reading.tallies.values(), key=lambda tally: tally.first)
+    sizes = [tally.new for tally in in_order if tally.new >= FEWEST]
+    label = None if built.control is None else built.control.spec.rung
+    return answered(in_order, label, min([SAMPLE, *sizes]))
+
+
+def show_guards(ledger: Ledger, version: int) -> ShownGuards:
+    """Returns the guards as of a version. Those of a version that was published without guards are computed now.
+
+    Raises UnknownNameError.
+    """
+    with ledger.read() as connection:
+        row = rewards.get(connection, version)
+        name = rewards.campaign_of(connection, version)
+    found = row.guards
+    if found is None:
+        built = open_for_people(ledger, name)
+        with ledger.read() as connection:
+            rows, spec = rewards.of_version(connection, version), RewardSpec.model_validate(row.spec)
+            found = guards(built, connection, rows, spec, row.watermark).model_dump()
+    about = {"version": version, "campaign": name, "watermark": row.watermark}
+    return ShownGuards.model_validate(about | found)
+
+
+def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:
+    """Yields lists of groups with about `AT_ONCE` episodes; an episode without a group is a group of its own."""
+    batch, n = list[list[EpisodeRow]](), 0
+    for _, members in groupby(rows, key=lambda row: (row.group_id, row.group_id is None and row.id)):
+        batch.append(list(members))
+        n += len(batch[-1])
+        if n >= AT_ONCE:
+            yield batch
+            batch, n = [], 0
+    if batch:
+        yield batch
+
+
+class _Reading:
+    """The rewards of a version, and the tallies of the policies that earned them."""
+
+    def __init__(
+        self, built: Built, connection: Connection, rows: Sequence[RewardRow], spec: RewardSpec, as_of: int
+    ) -> None:
+        self._built, self._connection = built, connection
+        self._reader = EpisodeReader(built, connection, rows, spec, as_of)
+        self.tallies: dict[NamedPolicy, PolicyTally] = {}
+
+    @property
+    def rewards(self) -> Mapping[int, Sequence[RewardRow]]:
+        """The rewards by id of the episode."""
+        return self._reader.rewards
+
+    def add(self, groups: Sequence[Sequence[EpisodeRow]]) -> None:
+        """Adds the episodes of some groups to the tallies of their policies."""
+        ids, subject = [row.id for group in groups for row in group], self._built.subject
+        checked, named = self._reader.read(ids), policies.of_episodes(self._connection, ids)
+        for group in groups:
+            found: dict[NamedPolicy, list[Features]] = {}
+            for row in group:
+                policy = named.get(row.id, NamedPolicy("unknown", None))
+                tally = self.tallies.setdefault(policy, PolicyTally(policy, row.number))
+                tally.add_episode(row.number, self.rewards[row.id], checked[row.id].turns)
+                for each in checked[row.id].candidates:
+                    features = subject.features(subject.notation(each.candidate))
+                    _add(tally, row.number, each, features.family)
+                    found.setdefault(policy, []).append(features)
+            for policy, of_group in found.items():
+                self.tallies[policy].add_group(group[0].number, nearest_distances(subject, of_group))
+
+
+def _add(tally: PolicyTally, number: int, checked: CheckedCandidate, family: str) -> None:
+    """Adds a new candidate of an episode. number: of the episode. family: of the candidate."""
+    tally.add_candidate(family)
+    if checked.state is None:
+        return
+    if checked.lot is not None:
+        tally.add_lot(number, checked.lot, checked.state, checked.expected)
+    if checked.score is not None and (payoff := payoff_of(checked.state)) is not None:
+        tally.add_control(number, payoff, checked.score)

@@ -1,25 +1,112 @@
-"""Publishes the rewards of a campaign as a version: a function of evidence, law and description."""
+"""Publishes the rewards of a campaign as a version: a function of evidence, law and description.
+
+The answers of `sciagent rewards`: a published version, and the rewards of its episodes.
+
+Shows versions of rewards: with all episodes, and what differs between two of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import sqlalchemy as sa
+from pydantic import Field
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.file.schedulers import LotterySpec
-from sciagent.campaign.rewarding.guarding import guards
-from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
+from sciagent.domain.answers.values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.expectations import RewardLaw, fit_law, restored_law
+from sciagent.rewards.policy_guards import guards
+from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
-from sciagent.store.campaign_state import directives, watermarks
+from sciagent.store.campaign_state import watermarks
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import groups, rewards
-from sciagent.store.learning.rewards import RewardVersionRow
+from sciagent.store.learning import episodes, groups, rewards
+from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import laws
 from sciagent.store.results.evidence import read_watermark
+
+
+class ChangedReward(AnswerModel):
+    """A turn whose reward is another one than before."""
+
+    episode: int
+    """Number of the trajectory in its campaign."""
+    turn: int
+    was: float | None
+    """None: undecided, or not there."""
+    now: float | None
+
+
+class PublishedRewards(AnswerModel):
+    """A version of rewards."""
+
+    version: int
+    spec_hash: str
+    watermark: int
+    law: int | None
+    """Row of the law that valued unsettled candidates; None if there was none."""
+    episodes: int
+    rewarded: int
+    """Episodes whose outcome is decided."""
+    undecided: int
+    changed: tuple[ChangedReward, ...]
+    """Turns whose rewards differ from those of the previous version."""
+
+
+class RewardedCandidate(AnswerModel):
+    """A candidate in the turn that proposed it first."""
+
+    key: str
+    value: float | None
+    """Worth in hits or utility; None if undecided."""
+    cost: float
+    """Price × amount over all resources that were booked for the candidate, in hits or utility."""
+    resources: Mapping[str, float]
+    """The amount of each of them, also of those without a price."""
+    settled: bool
+
+
+class RewardedTurn(AnswerModel):
+    """A turn with its reward, in hits or utility."""
+
+    turn: int
+    reward: float | None
+    to_go: float | None = Field(serialization_alias="return")
+    """Sum of the rewards from this turn on; `return` in JSON."""
+    advantage: float | None
+    """None: undecided, or the episode has no siblings."""
+    terms: Mapping[str, float | None]
+    candidates: tuple[RewardedCandidate, ...]
+
+
+class RewardedEpisode(AnswerModel):
+    """An episode with its rewards."""
+
+    episode: int
+    group: int | None
+    """Number of its rollout group; None for an episode without siblings."""
+    sibling: int | None
+    policy: str | None
+    outcome: float | None
+    turns: tuple[RewardedTurn, ...]
+
+
+class ShownRewards(AnswerModel):
+    """A version of rewards with all its episodes."""
+
+    version: int
+    campaign: str
+    spec_hash: str
+    watermark: int
+    law: int | None
+    episodes: tuple[RewardedEpisode, ...]
 
 
 def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
@@ -67,7 +154,7 @@ def _new_version(
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
     campaign_id, scope = built.row.id, None if group_ids is None else rewards.scope_of(group_ids)
     with built.ledger.begin() as connection:
-        directives.lock(connection, campaign_id)
+        watermarks.lock(connection, campaign_id)
         newest = rewards.last(connection, campaign_id, spec.hash, scope)
         if newest is not None and newest.watermark == as_of:
             return newest
@@ -157,3 +244,81 @@ def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow
             episode, turn = places[row.turn_id]
             changed.append(ChangedReward(episode=episode, turn=turn, was=was.get(row.turn_id), now=row.value))
     return tuple(changed)
+
+
+def show(ledger: Ledger, version: int) -> ShownRewards:
+    """Returns a version with all its episodes. Raises UnknownNameError."""
+    with ledger.read() as connection:
+        row = rewards.get(connection, version)
+        by_episode: dict[int, list[RewardRow]] = {}
+        for reward in rewards.of_version(connection, version):
+            by_episode.setdefault(reward.trajectory_id, []).append(reward)
+        return ShownRewards(
+            version=row.id,
+            campaign=rewards.campaign_of(connection, version),
+            spec_hash=row.spec_hash,
+            watermark=row.watermark,
+            law=row.law,
+            episodes=tuple(_episodes(connection, row, by_episode)),
+        )
+
+
+def _episodes(
+    connection: Connection, version: RewardVersionRow, by_episode: dict[int, list[RewardRow]]
+) -> list[RewardedEpisode]:
+    campaign_id, prices = version.campaign_id, version.spec["prices"]
+    places, groups = rewards.places(connection, campaign_id), _group_numbers(connection, campaign_id)
+    shown = []
+    for episode in episodes.episodes(connection, campaign_id, version.watermark):
+        if (rows := by_episode.get(episode.id)) is None:
+            continue
+        turns = tuple(shown_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
+        shown.append(
+            RewardedEpisode(
+                episode=episode.number,
+                group=None if episode.group_id is None else groups[episode.group_id],
+                sibling=episode.sibling,
+                policy=episode.policy,
+                outcome=next(row.value for row in rows if row.turn_id is None),
+                turns=turns,
+            )
+        )
+    return shown
+
+
+def shown_turn(row: RewardRow, number: int, prices: Mapping[str, float]) -> RewardedTurn:
+    """Returns a turn with its reward. number: of the turn in its episode. prices: by which costs are shown."""
+    return RewardedTurn(
+        turn=number,
+        reward=row.value,
+        to_go=row.to_go,
+        advantage=row.advantage,
+        terms=dict(sorted(row.terms.items())),  # PostgreSQL does not keep the order
+        candidates=tuple(_candidate(candidate, prices) for candidate in row.candidates),
+    )
+
+
+def _candidate(stored: Mapping[str, Any], prices: Mapping[str, float]) -> RewardedCandidate:
+    resources = dict(sorted(stored["cost"].items()))
+    return RewardedCandidate(
+        key=stored["key"],
+        value=stored["value"],
+        cost=price_of(resources, prices),
+        resources=resources,
+        settled=stored["settled"],
+    )
+
+
+def _group_numbers(connection: Connection, campaign_id: int) -> dict[int, int]:
+    g = t.rollout_group.c
+    rows = connection.execute(sa.select(g.id, g.number).where(g.campaign_id == campaign_id))
+    return {int(id_): int(number) for id_, number in rows}
+
+
+def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
+    """Returns the turns whose rewards differ. Raises UnknownNameError, or UsageError for two campaigns."""
+    with ledger.read() as connection:
+        before, after = rewards.get(connection, old), rewards.get(connection, new)
+        if before.campaign_id != after.campaign_id:
+            raise UsageError(f"versions {old} and {new} belong to two campaigns, which share no turns")
+        return changes(connection, before, after)

@@ -18,15 +18,62 @@ only on average, and more while old propensities claim more. All audits drawn mu
 counts as dropped if the scheduler returns to it, or would have returned to it without the audit.
 
 Sources: Neyman, J. R. Stat. Soc. 97, 558 (1934); permanent random numbers: Ohlsson, in Business Survey Methods (1995).
+
+The conformal guard: a score below which candidates may be dropped, so that few hits are lost.
+
+alpha is the fraction of hits that may be lost. Given the scores s of n known hits, each at the time when it would have
+been dropped, the threshold t is the largest of these scores with (#{s < t} + 1) / (n + 1) <= alpha. If the next hit is
+exchangeable with them, its score is below t with a probability of at most alpha, however wrong the model behind the
+score is. This needs n >= 1/alpha - 1 hits. With fewer hits, the guard is not armed and allows no drop.
+
+An audit verifies a random sample of candidates that would be dropped. It finds hit i with a probability π_i, which is
+not the same for all hits. Each hit therefore has the weight 1/π_i, and the next hit, whose π is unknown, the largest
+weight, 1/least: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. The guarantee is exact for independent hits
+from one distribution. In a campaign it is approximate, because the model and the proposer change. It holds on average,
+not for each kind of candidate.
+
+Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Tibshirani, Foygel Barber, Candès
+and Ramdas, NeurIPS 2019, arXiv 1904.06019.
+
+Estimates the number of missed hits from an audit of the dropped candidates.
+
+Missed hits are hits among the dropped candidates: a were audited, with propensities π; u, an unknown number, were not.
+The sum of (1 - π) / π over the a audited hits estimates u without bias (Horvitz and Thompson); that of (1 - π) / π²
+estimates the variance of the error. The limits on u are those of a binomial trial with this mean and variance, s
+successes of probability p and u failures. If all π are equal, this is the actual trial, with p = π and s = a:
+
+    upper: the largest u with P(fewer than s successes) > 2.5 %; mean, variance and s then include one more hit, with
+        the smallest π of an unaudited candidate, since a wrong law may hide hits there
+    lower: the smallest u with P(at least s successes, given enough audited hits for an interval) > 2.5 %
+
+Exact if all π are equal: for any number of hits, the interval is right in 95 % of the campaigns that get one. The lower
+limit is conditional, since five audited hits may be luck. If the π differ, the interval is approximate. For small π it
+becomes the gamma interval of Fay and Feuer, which held in all tests but is not proven. With two different π, the error
+at the upper limit came close to 2.5 %, so no limit without assumptions can be much narrower. Up to 3.7 / π hits may
+hide among candidates with a small π; this makes the interval wide. No p_hit is trusted.
+
+Sources: Clopper and Pearson, Biometrika 26, 404 (1934); Horvitz and Thompson, J. Am. Stat. Assoc. 47, 663 (1952); Fay
+and Feuer, Stat. Med. 16, 791 (1997).
+
+Measures how well each rung agrees with the next higher rung and with the terminal rung.
+
+Only promising candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the
+mean of a noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones.
+Bias and RMSE are then those over all candidates: exact on average over the draw, except for the sum of weights in the
+denominator (Hájek).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
 import numpy as np
+from scipy.special import betainc
 
+from sciagent.domain.answers.status import EstimateWithInterval, GuardState, RungAgreement
 from sciagent.scheduling.arrays import Array
 
 FLOOR = 0.5  # smallest propensity, as a fraction of that of an even audit
@@ -56,3 +103,112 @@ def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Arr
     spend = least @ cost + np.concatenate([[0.0], np.cumsum(np.maximum(rise, 0.0))])
     tau = float(np.interp(budget, spend, knots)) if len(cost) else 0.0
     return np.clip(tau * slope, least, 1.0)
+
+
+_SLACK = 1e-9  # tolerance for rounding, since 1/alpha - 1 is often a whole number
+
+
+def guard(scores: Array, alpha: float, pi: Array, least: float) -> GuardState:
+    """Computes the guard. scores: (n,) of hits, higher for more promising ones. alpha: fraction of hits that may be
+    dropped, in (0, 1). pi: (n,) probability that each hit became known, 1 if the scheduler chose it. least: smallest pi
+    that the next hit may have. The hits that are still missing count as hits of the propensity `least`."""
+    weights = least / pi  # the next hit has weight 1
+    total = float(weights.sum())
+    lacking = 1 / alpha - 1 - total
+    if lacking > _SLACK:
+        missing = math.ceil(lacking - _SLACK)
+        counted = "" if (weights == 1).all() else f", which count as {total:.1f} by their propensities"
+        words = f"not armed: n = {len(scores)} hits{counted}; {missing} more are needed for {alpha:.0%}"
+        return GuardState(threshold=None, missing=missing, words=words)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    lighter = np.concatenate([[0.0], np.cumsum(weights[order])])[np.searchsorted(ranked, ranked)]
+    threshold = float(ranked[lighter + 1 <= alpha * (total + 1) + _SLACK][-1])
+    words = (
+        f"armed: a hit has a score below {threshold:.4g} with a probability of at most {alpha:.0%} (n = {len(scores)})"
+    )
+    return GuardState(threshold=threshold, missing=0, words=words)
+
+
+ENOUGH = 5  # audited hits that an interval needs
+TAIL = 0.025
+
+
+def missed_hits(pi: Array, least: float, left: int) -> EstimateWithInterval:
+    """Returns the number of hits among the dropped candidates, once all audits have ended. pi: (a,) of audited hits.
+    least: smallest unaudited pi. left: number of unaudited candidates."""
+    a = len(pi)
+    mean, variance = float(((1 - pi) / pi).sum()), float(((1 - pi) / pi**2).sum())
+    low = _lower(mean, variance, a, left)
+    high = _upper(mean + (1 - least) / least, variance + (1 - least) / least**2, left)
+    return EstimateWithInterval(low=a + low, estimate=a + min(mean, left), high=a + high)
+
+
+def _upper(mean: float, variance: float, left: int) -> int:
+    """Returns the upper limit on u. mean, variance: of u, with the additional hit."""
+    if variance == 0:
+        return 0
+    p, s = _trial(mean, variance)
+    # fewer than s successes in s - 1 + u trials
+    return bisect_left(range(1, left + 1), True, key=lambda u: bool(betainc(u, s, 1 - p) <= TAIL))
+
+
+def _lower(mean: float, variance: float, a: int, left: int) -> int:
+    if variance == 0:
+        return 0
+    p, s = _trial(mean, variance)
+    enough = s * ENOUGH / a if a > ENOUGH else s
+
+    def holds(u: int) -> bool:
+        given = betainc(enough, u + s - enough + 1, p)
+        return bool(given > 0 and betainc(s, u + 1, p) > TAIL * given)
+
+    return bisect_left(range(left), True, key=holds)
+
+
+def _trial(mean: float, variance: float) -> tuple[float, float]:
+    """Returns success probability and successes of the binomial trial whose failures have this mean and variance."""
+    p = mean / variance
+    return p, mean * p / (1 - p)
+
+
+FEWEST = 3  # pairs that a rank correlation needs
+
+
+def agreements(
+    name: str, labels: Sequence[str], scores: Array, propensity: Array, has_one_scale: bool = True
+) -> Iterator[RungAgreement]:
+    """Compares each rung with the next and, if that is another, the terminal rung.
+
+    name: the property. labels: of k rungs, terminal rung last. scores: (n, k), NaN if unknown. propensity: (n, k)
+    probability that a rung was run on a candidate. has_one_scale: whether the rungs' values may be subtracted.
+    """
+    last = len(labels) - 1
+    for lower, upper in dict.fromkeys((j, above) for j in range(last) for above in (j + 1, last)):
+        both = ~np.isnan(scores[:, [lower, upper]]).any(1)
+        x, y, weights = scores[both, lower], scores[both, upper], 1 / propensity[both, upper]
+        n, share, off = len(x), weights / weights.sum(), x - y
+        yield RungAgreement(
+            property=name,
+            lower=labels[lower],
+            upper=labels[upper],
+            n=n,
+            effective=float(1 / (share**2).sum()) if n else 0.0,
+            bias=float(share @ off) if n and has_one_scale else None,
+            rmse=float(np.sqrt(share @ off**2)) if n and has_one_scale else None,
+            spearman=spearman(x, y, share) if n >= FEWEST else None,
+        )
+
+
+def spearman(x: Array, y: Array, share: Array) -> float | None:
+    """Returns the rank correlation over all represented candidates; None if undefined. share: (n,) of sum 1."""
+    a, b = (ranks - share @ ranks for ranks in (_ranks(x, share), _ranks(y, share)))
+    spread = float(np.sqrt((share @ a**2) * (share @ b**2)))
+    return float(share @ (a * b)) / spread if spread > 1e-12 else None
+
+
+def _ranks(x: Array, share: Array) -> Array:
+    """Returns (n,) weighted ranks in [0, 1]: the share below, and half of the equal share."""
+    _, place = np.unique(x, return_inverse=True)
+    at = np.bincount(place, share)
+    return (np.cumsum(at) - at / 2)[place]

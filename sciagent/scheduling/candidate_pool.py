@@ -1,9 +1,13 @@
-"""The candidates of a campaign as arrays that schedulers read, and the purchases that schedulers return."""
+"""The candidates of a campaign as arrays that schedulers read, and the purchases that schedulers return.
+
+Tasks that are with people for weeks: how many are listed ahead, and how many a goal still needs.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -11,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
+from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
@@ -165,3 +169,21 @@ class Buyer(Protocol):
 
         left: remaining budget, in the unit of the pool's costs.
         """
+
+
+WEEKS = 2  # of a weekly limit that may be on the list
+RECENT = 10
+"""Number of the latest answers whose share of hits is expected of tasks that are out. All answers would say too little:
+the first ones are there to be learnt from."""
+
+
+def enough(count: int, hits: int, latest: Sequence[bool]) -> int:
+    """Returns the number of open tasks that are likely to bring the missing hits.
+
+    latest: whether each of the latest answers, at most RECENT, is a hit. Each task counts with their share of hits,
+    p = (h + 1) / (n + 2). The number is the least m with m p >= count - hits.
+
+    Source of the share: Laplace's rule of succession.
+    """
+    share = (sum(latest) + 1) / (len(latest) + 2)
+    return max(0, math.ceil((count - hits) / share - 1e-9))

@@ -1,23 +1,89 @@
-"""Rows of answers: verified ones, those with a goal or a hint from hindsight, pairs, and labelled ones."""
+"""Rows of answers: verified ones, those with a goal or a hint from hindsight, pairs, and labelled ones.
+
+The probability that one answer is worth more than another, from the verified values and their uncertainties.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, groupby
+from random import Random
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.rewards.estimators import Settlement
-from sciagent.training import better, hints
+from sciagent.domain.objectives import Objective, utility
+from sciagent.domain.quantities import Censoring
+from sciagent.rewards.process import Settlement
+from sciagent.training import hindsight as hints
 from sciagent.training import hindsight as relabelling
 from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
+from sciagent.training.hindsight import CandidateVerdict, verdicts
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import ScaffoldLimit
-from sciagent.training.verdicts import CandidateVerdict, verdicts
+
+DRAWS = 512
+"""Values of each property that stand for its distribution: its quantiles (i + 1/2) / DRAWS."""
+
+Utilities = NDArray[np.float64]
+
+
+def utilities(
+    objectives: Sequence[Objective], turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]
+) -> Utilities | None:
+    """Returns the utility of the best candidate of a turn as (DRAWS,) equally likely values.
+
+    A turn whose proposals were all refused or known is worth 0. None: a candidate is undecided, the turn proposed
+    nothing, or a value has no uncertainty.
+    """
+    if not turn.proposals:
+        return None
+    best = np.zeros(DRAWS)
+    for verdict in verdicts:
+        match verdict.state.settlement:
+            case Settlement.REFUSED:
+                continue
+            case Settlement.ANSWERED:
+                drawn = _drawn(objectives, verdict)
+                if drawn is None:
+                    return None
+                best = np.maximum(best, drawn)
+            case _:
+                return None
+    return best
+
+
+def _drawn(objectives: Sequence[Objective], verdict: CandidateVerdict) -> Utilities | None:
+    """Returns (DRAWS,) utilities of a candidate whose values are normal with their standard uncertainties."""
+    quantiles = [NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)]
+    values: dict[str, list[float]] = {}
+    for objective in objectives:
+        quantity = verdict.values.get(objective.property)
+        if quantity is None or quantity.uncertainty is None or quantity.censoring is not Censoring.NONE:
+            return None
+        order = quantiles.copy()
+        Random(f"{verdict.key} {objective.property}").shuffle(order)  # errors of two properties are independent
+        values[objective.property] = [quantity.value + quantity.uncertainty * each for each in order]
+    rows = (utility(objectives, {name: drawn[i] for name, drawn in values.items()}) for i in range(DRAWS))
+    return np.array([0.0 if each is None else each for each in rows])
+
+
+def p_better(one: Utilities, other: Utilities) -> float:
+    """Returns the probability that a value of `one` is above a value of `other`; equal values count one half.
+
+    Both are independent; every value of one is compared with every value of the other.
+    """
+    ordered = np.sort(other)
+    below = np.searchsorted(ordered, one, side="left")
+    up_to = np.searchsorted(ordered, one, side="right")
+    return float((below + up_to).mean() / (2 * len(ordered)))
+
 
 UNDECIDED = "turns: no candidate is decided yet"
 UNDECIDED_LEFT = "turns: a candidate is not decided yet"
@@ -219,13 +285,13 @@ def pairs(
         if len(members) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        utilities = [better.utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
+        utilities = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
         for first, second in combinations(range(len(members)), 2):
             one, other = utilities[first], utilities[second]
             if one is None or other is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue
-            p = better.p_better(one, other)
+            p = p_better(one, other)
             chosen, rejected = (members[first], members[second]) if p > 0.5 else (members[second], members[first])
             if max(p, 1 - p) <= selection.p_better or chosen.best is None:
                 selection.drop(f"pairs: better with a probability of at most {selection.p_better:g}")

@@ -1,31 +1,246 @@
-"""Builds a data set in a folder: a Parquet file for each split, tables, and a card."""
+"""Builds a data set in a folder: a Parquet file for each split, tables, and a card.
+
+The turns and the rewards of a campaign as Parquet.
+
+The card of a data set: README.md, which says what is in it, what is missing, and how it was made.
+"""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.answers.datasets import BuiltDataset
 from sciagent.errors import UsageError
-from sciagent.report.export.parquet import ArrowRows, evidence_rows
+from sciagent.report.export.parquet import ArrowRows, evidence_rows, table_metadata
 from sciagent.store.campaign_state import campaigns as campaign_rows
 from sciagent.store.campaign_state import watermarks
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training import answers, card, token_rows
-from sciagent.training.columns import TableColumn, schema
-from sciagent.training.datasets import DatasetWish, Kind, check
+from sciagent.training import answers
+from sciagent.training import columns as token_rows
+from sciagent.training.columns import EPISODE, TableColumn, episode_cells, schema
+from sciagent.training.datasets import BuiltDataset, DatasetWish, Kind, check
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
-from sciagent.training.tables import reward_rows, trajectory_rows
+
+TOKENS = ("prompt_ids", "output_ids", "logprobs", "behaviour", "forced")
+AS_JSON = ("message", "calls", "observations", "sampling", "cost")
+AS_THEY_ARE = ("kept", "template_hash", "untrainable", "watermark", "asked_watermark")
+TRAJECTORIES = (
+    *EPISODE,
+    TableColumn("turn", "whole", "number of the turn in its episode, from 0"),
+    TableColumn("turn_policy", "text", "name and version of the model that answered in this turn"),
+    TableColumn("opening", "text", "JSON: the first messages of the episode; only in its first turn"),
+    TableColumn("message", "text", "JSON: the parsed answer"),
+    TableColumn("calls", "text", "JSON: the calls of tools that were carried out"),
+    TableColumn("observations", "text", "JSON: what the tools answered"),
+    TableColumn("sampling", "text", "JSON: temperature, seed and other settings of sampling"),
+    TableColumn("cost", "text", "JSON: cost of the turn by resource"),
+    TableColumn("kept", "whole", "number of earlier tokens with which the prompt begins; prompt_ids follow them"),
+    TableColumn("prompt_ids", "wholes", "token ids of the prompt after the kept ones"),
+    TableColumn("output_ids", "wholes", "(n,) token ids of the answer"),
+    TableColumn("logprobs", "numbers", "(n,) as the back end gave them, natural logarithms"),
+    TableColumn("behaviour", "numbers", "(n,) log-probability in the distribution that the token was drawn from"),
+    TableColumn("forced", "truths", "(n,) whether a grammar left no choice"),
+    TableColumn("template_hash", "text", "SHA-256 of the chat template"),
+    TableColumn("untrainable", "text", "why no policy gradient may use the turn; null if one may"),
+    TableColumn("watermark", "whole", "of the evidence when the turn was written"),
+    TableColumn("asked_watermark", "whole", "of the evidence when the model was asked"),
+    TableColumn("at", "text", "UTC, ISO 8601"),
+)
+REWARDS = (
+    *EPISODE,
+    TableColumn("reward_version", "whole", "version of the rewards"),
+    TableColumn("turn", "whole", "number of the turn; null for the outcome of the episode"),
+    TableColumn("reward", "number", "in hits or utility; null if undecided"),
+    TableColumn("return", "number", "sum of the rewards from this turn on"),
+    TableColumn("advantage", "number", "null if undecided, or without siblings"),
+    TableColumn("terms", "text", "JSON: the parts of the reward by name"),
+    TableColumn("candidates", "text", "JSON: the candidates with value, cost and whether they are settled"),
+)
+TABLE_GROUP = 500  # turns of a row group
+
+
+def trajectory_rows(connection: Connection, campaign: TrainingCampaign) -> ArrowRows:
+    """Returns a row per turn of a model."""
+    metadata = table_metadata(campaign.built.row, "trajectories")
+    return ArrowRows(schema(TRAJECTORIES, metadata), _turns(connection, campaign), TABLE_GROUP)
+
+
+def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mapping[str, Any]]:
+    for row in campaign.rows(connection):
+        episode = campaign.episode(connection, row)
+        said = [{"role": message.role, "content": message.content} for message in episode.opening]
+        opening: str | None = _json(said)
+        for turn in campaign.raw_turns(connection, episode):
+            cells = {name: turn[name] for name in (*TOKENS, *AS_THEY_ARE)}
+            cells |= {name: None if turn[name] is None else _json(turn[name]) for name in AS_JSON}
+            cells |= {"turn": turn["number"], "opening": opening, "at": turn["at"].isoformat()}
+            yield episode_cells(episode) | cells | {"turn_policy": turn["policy_version"]}
+            opening = None
+
+
+def reward_rows(connection: Connection, campaign: TrainingCampaign, version: int) -> ArrowRows:
+    """Returns a row per rewarded turn, and one for the outcome of each episode."""
+    return ArrowRows(
+        schema(REWARDS, table_metadata(campaign.built.row, "rewards")),
+        _rewards(connection, campaign, version),
+        TABLE_GROUP,
+    )
+
+
+def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -> Iterator[Mapping[str, Any]]:
+    for row in campaign.rows(connection):
+        episode = campaign.episode(connection, row)
+        numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
+        for reward in rewards.of_version(connection, version, [episode.id]):
+            if reward.turn_id is not None and reward.turn_id not in numbers:
+                continue  # a turn after the watermark
+            yield episode_cells(episode) | {
+                "reward_version": version,
+                "turn": None if reward.turn_id is None else numbers[reward.turn_id],
+                "reward": reward.value,
+                "return": reward.to_go,
+                "advantage": reward.advantage,
+                "terms": _json(reward.terms),
+                "candidates": _json(list(reward.candidates)),
+            }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+WHAT = {
+    "rows": "Token ids of episodes as they were sampled, with advantages, for a policy gradient.",
+    "sft": "Answers whose molecule the terminal rung has verified, for supervised fine-tuning.",
+    "hindsight": "Answers that failed: under the goal that they did achieve, and with hints for self-distillation.",
+    "preference": "Pairs of answers to one prompt, of which one is worth more by its verified values.",
+    "skill": "Answers that were sampled without a skill, with the skill's text as the hint for a teacher.",
+    "unpaired": "Answers with a label: verified as good, or known to be worth less.",
+}
+MISSING = (
+    "`skill` has the skills of the prompt, with hashes of their texts. "
+    "`rubric` has scores only where a rung `lm.judge` gave them.",
+    "Values are those of the terminal rung, with the errors of its method; a hit was not confirmed by a higher level.",
+    "An uncertainty is mostly the repeatability of a calculation, not the error of its method.",
+    "Duplicates are sought within a goal only; molecules and scaffolds may occur under two goals, also across splits.",
+)
+
+
+def text(
+    connection: Connection,
+    built: BuiltDataset,
+    wish: DatasetWish,
+    campaigns: Sequence[TrainingCampaign],
+    columns: Sequence[TableColumn],
+) -> str:
+    """Returns the card. Its first lines are YAML, by which `datasets.load_dataset` finds the files."""
+    files = [f"  - split: {split}\n    path: {split}.parquet" for split, n in built.rows.items() if n]
+    head = ["---", f"license: {wish.licence}" if wish.licence else "license: unknown"]
+    head += ["configs:", "- config_name: default", "  data_files:", *files] if files else []
+    lines = [
+        *head,
+        "---",
+        f"# {built.kind}: {', '.join(built.campaigns)}",
+        "",
+        WHAT[built.kind],
+        "",
+        *(["```sh", wish.command, "```", ""] if wish.command else []),
+        f"Made by sciagent {__version__} from the evidence up to watermark {built.watermark} of the ledger, and the",
+        "turns before it.",
+        "",
+        "## Counts",
+        "",
+        f"Episodes that were read: {built.episodes}; campaigns: {len(built.campaigns)}.",
+        "",
+        *table(("split", "goals", "rows"), [(s, built.tasks[s], n) for s, n in built.rows.items()]),
+        *table(("table", "rows"), list(built.tables.items())),
+        *table(("campaign", "version of rewards"), [(name, v or "none") for name, v in built.rewards.items()]),
+        "All episodes of a goal are in one split, whatever their campaign.",
+        "",
+        "## What is missing",
+        "",
+        *table(("left out", "number"), list(built.left_out.items())),
+        *(f"- {missing}" for missing in MISSING),
+        "",
+        "## Sources and licences",
+        "",
+        f"The data set: {wish.licence or 'no licence was stated (`--license`)'}.",
+        "The ledger keeps no licences of input files, such as seeds; look them up where the files come from.",
+        "",
+        *table(("model that answered", "base", "adapter"), _models(connection, campaigns)),
+        *table(("verifier", "version"), _verifiers(campaigns)),
+        *table(("package", "version", "licence"), _packages(connection, campaigns)),
+        "## Columns",
+        "",
+        *table(("column", "meaning"), [(f"`{c.name}`", c.about) for c in columns]),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Returns a table in Markdown with an empty line after it; nothing without rows."""
+    if not rows:
+        return []
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    lines = [titles, ["---"] * len(titles), *cells]
+    return [*(f"| {' | '.join(line)} |" for line in lines), ""]
+
+
+def _models(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
+    """Returns the models with the first digits of the hashes of their weights."""
+    j, u, p = t.trajectory.c, t.turn.c, t.policy.c
+    query = sa.select(u.policy_version, p.base_sha256, p.adapter_sha256).distinct()
+    query = query.select_from(
+        t.turn.join(t.trajectory, j.id == u.trajectory_id).outerjoin(t.policy, p.id == u.policy_id)
+    )
+    ids = [each.built.row.id for each in campaigns]
+    rows = connection.execute(query.where(j.campaign_id.in_(ids), u.message.is_not(None)).order_by(u.policy_version))
+    return [(name or "unknown", (base or "unknown")[:12], (adapter or "none")[:12]) for name, base, adapter in rows]
+
+
+def _verifiers(campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str]]:
+    return sorted({(rung.verifier.name, rung.verifier.version) for each in campaigns for rung in each.built.rungs})
+
+
+def _packages(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
+    """Returns the packages behind the evidence, with their licences if they are installed here."""
+    e, cc = t.evidence.c, t.campaign_candidate.c
+    ids = [each.built.row.id for each in campaigns]
+    names = {rung.verifier.name for each in campaigns for rung in each.built.rungs}
+    query = (
+        sa.select(e.versions)
+        .where(e.verifier.in_(sorted(names)))
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == e.candidate_id, cc.campaign_id.in_(ids)))
+    )
+    found: dict[tuple[str, str], None] = {}
+    for versions in connection.execute(query).scalars():
+        found |= dict.fromkeys((versions or {}).items())
+    return [(name, version, _licence(name)) for name, version in sorted(found)]
+
+
+def _licence(package: str) -> str:
+    try:
+        about = metadata.metadata(package)
+    except metadata.PackageNotFoundError:
+        return "not installed here"
+    known = {**about.json}
+    stated = str(known.get("license_expression") or known.get("license") or "")
+    return stated.splitlines()[0][:60] if stated.strip() else "not stated"
+
 
 COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "rows": token_rows.COLUMNS,
@@ -58,7 +273,7 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
         part.mkdir()
         builder = _Builder(connection, wish, as_of, campaigns, held, progress)
         built = builder.write(part, str(folder))
-        (part / "README.md").write_text(card.text(connection, built, wish, campaigns, COLUMNS[wish.kind]))
+        (part / "README.md").write_text(text(connection, built, wish, campaigns, COLUMNS[wish.kind]))
         if folder.exists():
             folder.rmdir()
         part.rename(folder)

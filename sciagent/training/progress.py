@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.answers.values import AnswerModel
 
 
 class StepSeconds(AnswerModel):

@@ -14,8 +14,8 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.models import HERMES_TEMPLATE, Model
 from sciagent.errors import UsageError
-from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.dataset_rows import FILE, KINDS
+from sciagent.training.learner.kinds import FILE, KINDS
+from sciagent.training.learner.rows import Conversations
 
 UNKNOWN, BEGIN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")

@@ -1,4 +1,7 @@
-"""Reads the turns of models from the ledger, each with the messages that it answered."""
+"""Reads the turns of models from the ledger, each with the messages that it answered.
+
+The places of an episode's answers in its training rows, and the conditions under which they were drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -14,17 +17,76 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
-from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.agent.trace import CONTEXT, Row, calls_of, schema_of
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
-from sciagent.store.learning.tool_sets import tool_set_content
+from sciagent.store.learning.policies import tool_set_content
 from sciagent.store.views import episodes as report_episodes
 from sciagent.store.views.episodes import Proposed
-from sciagent.training.answer_spans import SampledAnswers, SampledTokens
+
+
+class SampledTokens(NamedTuple):
+    """The tokens of one answer as they were sampled."""
+
+    prompt_ids: tuple[int, ...]
+    answer_ids: tuple[int, ...]
+    """(n,)"""
+    mask: tuple[bool, ...]
+    """(n,) whether the token may be trained: it was not forced, and its distribution is known."""
+    drawn: Mapping[str, object]
+    """Temperature and schema."""
+
+
+class SampledAnswers:
+    """The answers of one episode."""
+
+    def __init__(self, connection: Connection, turns: Sequence[Mapping[Any, Any]]) -> None:
+        """turns: rows of the table."""
+        self._all = turns
+        self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
+        ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
+        self._tool_sets = {id_: tool_set_content(connection, id_) for id_ in ids}
+
+    def spans(self, row: Row) -> list[Mapping[str, object]]:
+        """Returns for each turn that a row trains where its answer lies, and what it was drawn under.
+
+        The end of an answer may be replaced in a row. A row that stands aside has the beginning of its answer as
+        context, so the answer is counted from its end.
+        """
+        found: list[Mapping[str, object]] = []
+        for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
+            turn, begin = self._turns[number], row.turns.index(number)
+            end = begin + row.turns.count(number)
+            if row.aside:
+                begin = end - len(turn["output_ids"])
+            found.append({"turn": number, "begin": begin, "end": end, **self._drawn(turn)})
+        return found
+
+    def tokens(self) -> dict[int, SampledTokens]:
+        """Returns the tokens of the answers by the number of their turn; turns without tokens are left out."""
+        found = {}
+        for call in calls_of(self._all):
+            turn = self._turns[call.turn]
+            known = untrainable(turn) is None
+            mask = tuple(known and not forced for forced in call.forced)
+            found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
+        return found
+
+    def _drawn(self, turn: Mapping[Any, Any]) -> Mapping[str, object]:
+        return {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
+
+    def _schema(self, turn: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+        if not turn["sampling"].get("grammar") or turn["tool_set_id"] is None:
+            return None
+        return schema_of(turn["sampling"], self._tool_sets[turn["tool_set_id"]])
+
 
 EVALUATION = "evaluation"  # purpose of episodes that are never trained on
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from sciagent.training.verdicts import CandidateVerdict
+from sciagent.training.hindsight import CandidateVerdict
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)

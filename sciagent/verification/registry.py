@@ -6,7 +6,7 @@ A verifier's class is checked against the contract; messages name the package an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import properties
-from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.verification.contract import ANY_KIND, BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
 from sciagent.verification.sandbox.declarations import asked_apart
@@ -52,8 +52,18 @@ class Defined:
     """The pickle from which the processes that run jobs restore the verifier."""
 
 
+@dataclass(frozen=True)
+class SentVerifiers:
+    """The verifiers that the driver's process has defined, in a process that runs jobs."""
+
+    folder: Path
+    """Their pickles."""
+    restore: Callable[[bytes], object]
+    """Defines the verifier of a pickle in this process."""
+
+
 _defined: dict[str, Defined] = {}
-_sent: list[Path] = []  # the folder with the pickles of the driver
+_sent: list[SentVerifiers] = []
 FOLDER, ENDING = "functions", ".pickle"
 CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
 
@@ -75,9 +85,9 @@ def send(folder: Path) -> None:
         (folder / FOLDER / f"{name}{ENDING}").write_bytes(made.pickled)
 
 
-def receive(folder: Path) -> None:
-    """Sets the folder of the driver's pickles. Each is loaded when its verifier is first used."""
-    _sent[:] = [folder / FOLDER]
+def receive(folder: Path, restore: Callable[[bytes], object]) -> None:
+    """Sets the folder of the driver's pickles. Each is given to `restore` when its verifier is first used."""
+    _sent[:] = [SentVerifiers(folder / FOLDER, restore)]
 
 
 def is_function(settings: Mapping[str, Any]) -> bool:
@@ -99,10 +109,11 @@ def verifier_names() -> tuple[str, ...]:
 def verifier_class(name: str) -> type[BaseVerifier[Any]]:
     """Returns the class of a verifier. A third-party class runs its declarations in a separate process (see
     `sandbox.declarations`). Raises UnknownNameError, or UsageError if its package does not load."""
-    if name not in _defined and any((file := folder / f"{name}{ENDING}").is_file() for folder in _sent):
-        from sciagent.verification.functions import restore
-
-        restore(file.read_bytes())
+    if name not in _defined:
+        for sent in _sent:
+            file = sent.folder / f"{name}{ENDING}"
+            if file.is_file():
+                sent.restore(file.read_bytes())
     if name in _defined:
         return _defined[name].kind
     points = _points()

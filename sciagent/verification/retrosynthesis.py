@@ -109,7 +109,7 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
 def _canonical(smiles: str) -> str:
     from rdkit import Chem
 
-    from sciagent.chemistry.rdkit_log import rdkit_messages
+    from sciagent.chemistry.standardise import rdkit_messages
 
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles) if isinstance(smiles, str) else None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sciagent.domain.people.actor import Actor
-from sciagent.domain.people import Right
+from sciagent.domain.people import Actor, Right
 from sciagent.errors import UsageError
 from sciagent.store.people import accesses, audit, persons
 from sciagent.store.people.accesses import LIFETIMES, AccessKind
+from sciagent.web import visitors
 from sciagent.web.rules import ANYONE, Pages, RouteRule
-from sciagent.web.security import passwords
 from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
 from sciagent.web.visitors import cookie_name
 
@@ -34,9 +33,9 @@ def log_in(request: Request) -> Response:
     site, said = site_of(request), texts(request)
     login, after = said.get("login", "").strip().lower(), own_path(said.get("next", "/"))
     try:
-        person = passwords.checked(site.ledger, login, said.get("password", ""))
+        person = visitors.checked(site.ledger, login, said.get("password", ""))
         fault = WRONG if person is None else None
-    except passwords.LockedError as error:
+    except visitors.LockedError as error:
         person, fault = None, str(error)
     if person is None:
         if wants_json(request):
@@ -103,7 +102,7 @@ def choose(request: Request, secret: str) -> Response:
     try:
         if said.get("password") != said.get("again"):
             raise UsageError("the two passwords differ")
-        hashed = passwords.hashed(said.get("password", ""), person.login)
+        hashed = visitors.hashed(said.get("password", ""), person.login)
     except UsageError as error:
         return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
     with site.ledger.begin() as connection:

@@ -1,12 +1,18 @@
-"""The application: all routes, each with its rule, and what is said when one fails."""
+"""The application: all routes, each with its rule, and what is said when one fails.
+
+The HTTP server of the pages.
+"""
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -15,45 +21,53 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from sciagent.cockpit import pages as window
-from sciagent.errors import SciagentError
-from sciagent.lab.pages import api as lab_api
-from sciagent.lab.pages import form, sheets
-from sciagent.lab.pages import tasks as lab
+from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.web import accounts
-from sciagent.web.errors import said_of
-from sciagent.web.lab import labels
-from sciagent.web.rules import LogInError, rules_of
-from sciagent.web.security.headers import HEADERS, Guarded
-from sciagent.web.site import WebSite, path_of, to, wants_json
-from sciagent.web.window import live
+from sciagent.web import accounts, site
+from sciagent.web.rules import HEADERS, Guarded, LogInError, Pages, rules_of
+from sciagent.web.site import WebSite, path_of, said_of, to, wants_json
 
-PARTS = (accounts, lab, lab_api, form, labels, sheets, window, live)
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
 
 
-def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
-    """Returns the application of a ledger. secure: whether browsers reach it by TLS.
+@dataclass(frozen=True)
+class Feature:
+    """The pages of a feature."""
+
+    pages: tuple[Pages, ...]
+    warm: Callable[[WebSite], None] | None = None
+    """Runs once in a thread of its own when the server starts."""
+
+
+OWN = Feature((accounts.pages, site.pages))
+
+
+def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False) -> FastAPI:
+    """Returns the application of a ledger. features: whose pages it serves, beside those of accounts. secure: whether
+    browsers reach it by TLS.
 
     Raises RuntimeError for a route without a rule. It does not start if such a route is added later.
     """
-    site = WebSite(ledger, secure=secure)
+    shared = WebSite(ledger, secure=secure)
+    served = (OWN, *features)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         rules_of(app)
         current_default_thread_limiter().total_tokens = THREADS
-        site.ticker.start()
-        threading.Thread(target=site.figures.warm, name="warm", daemon=True).start()
+        shared.ticker.start()
+        for feature in served:
+            if feature.warm is not None:
+                threading.Thread(target=feature.warm, args=[shared], name="warm", daemon=True).start()
         yield
-        site.ticker.stop()
+        shared.ticker.stop()
 
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.site = site
-    for part in PARTS:
-        part.pages.add_to(app)
+    app.state.site = shared
+    for feature in served:
+        for pages in feature.pages:
+            pages.add_to(app)
     app.mount(
         "/static", StaticFiles(directory=Path(__file__).parent / "static", packages=[("sciagent.report", "static")])
     )
@@ -75,9 +89,57 @@ def failed(request: Request, error: Exception) -> Response:
     headers = HEADERS if status == 500 else None  # such an answer is made outside of `Guarded`
     if wants_json(request):
         return JSONResponse({"detail": text}, status, headers)
-    site: WebSite = request.app.state.site
+    shared: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
     back = path_of(request.headers.get("referer", ""))
-    page = site.page(request, "message.html.j2", status, title=title, text=text, back=back)
+    page = shared.page(request, "message.html.j2", status, title=title, text=text, back=back)
     page.headers.update(headers or {})
     return page
+
+
+GRACE = 3  # seconds in which requests that run may end
+BACKLOG = 512
+
+
+class PageServer:
+    """A server of the pages. The port is taken at once, so that the address is known before it starts."""
+
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str,
+        port: int,
+        tls_cert: Path | None = None,
+        tls_key: Path | None = None,
+        behind_proxy: bool = False,
+    ) -> None:
+        """port: 0 for any free one. behind_proxy: believe a proxy on this machine about scheme and client. Raises
+        UsageError if the port cannot be opened, or the certificate not read."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
+        config = uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=GRACE, backlog=BACKLOG, server_header=False,
+            proxy_headers=behind_proxy, ssl_certfile=tls_cert, ssl_keyfile=tls_key,
+        )  # fmt: skip
+        try:
+            config.load()
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(f"the certificate or its key cannot be read: {error}") from error
+        self._server = uvicorn.Server(config)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if tls_cert else 'http'}://{shown}:{self._socket.getsockname()[1]}"
+
+    def run(self) -> None:
+        """Serves until a signal, or `stop`."""
+        self._server.run(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Ends the server. May be called from any thread."""
+        self._server.should_exit = True

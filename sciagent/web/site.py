@@ -1,30 +1,127 @@
-"""The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits."""
+"""The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits.
+
+The words of pages for names that campaign files and commands spell with underscores.
+
+Tells open pages that something has changed. One reader a server asks the ledger once a second, whoever looks on.
+
+It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds a
+connection to the database.
+
+What is said of an error, and the status of HTTP that says it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 import jinja2
+import sqlalchemy as sa
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from markupsafe import Markup
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from sciagent import __version__
-from sciagent.chemistry.subjects.drawing import drawn
-from sciagent.cockpit.figures import Figures
+from sciagent.chemistry.subjects.registry import drawn
 from sciagent.domain.people import Right
+from sciagent.domain.properties import properties
 from sciagent.domain.units import unit_words
-from sciagent.lab.listing import TaskReader
+from sciagent.errors import (
+    AnswerChangedError,
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    LedgerAwayError,
+    SciagentError,
+    UsageError,
+    WrongVialError,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
+from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.visitors import Visitor
-from sciagent.web.window.live import Ticker
-from sciagent.web.words import in_words
+
+Shared = TypeVar("Shared")
+_NAME = re.compile(r"\w*_\w*")
+
+
+def in_words(text: str) -> str:
+    """Returns a text with spaces in the names of properties, as forms and pages write them."""
+    known = properties()
+    return _NAME.sub(lambda name: name[0].replace("_", " ") if name[0] in known else name[0], text)
+
+
+LOOK_SECONDS = 1.0
+BEAT_SECONDS = 15.0  # after which a stream sends a comment, so that a proxy leaves it open
+pages = Pages()
+
+
+class Ticker:
+    """A number that grows when the ledger has changed."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.tick = 0
+        self._seen: tuple[object, ...] = ()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    @property
+    def has_stopped(self) -> bool:
+        return self._stopping.is_set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            with contextlib.suppress(sa.exc.SQLAlchemyError):  # a database that restarts; the next look finds it
+                self.look()
+
+    def look(self) -> None:
+        """Reads what changes with evidence, acts of people, decisions, and states of campaigns."""
+        newest = [sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in (t.event, t.decision, t.attempt)]
+        changed = sa.select(sa.func.max(t.campaign.c.updated_at)).scalar_subquery()
+        with self._ledger.read() as connection:
+            counters = connection.execute(sa.select(t.watermark.c.value).order_by(t.watermark.c.id)).scalars().all()
+            seen = (*counters, *connection.execute(sa.select(*newest, changed)).one())
+        if seen != self._seen:
+            self._seen = seen
+            self.tick += 1
+
+
+@pages.get("/live", RouteRule(Right.READ))
+async def live(request: Request) -> StreamingResponse:
+    """Streams the tick as server-sent events."""
+    ticker: Ticker = request.app.state.site.ticker
+
+    async def ticks() -> AsyncIterator[str]:
+        sent, silent = -1, 0.0
+        while not ticker.has_stopped:
+            if ticker.tick != sent:
+                sent, silent = ticker.tick, 0.0
+                yield f"data: {sent}\n\n"
+            elif silent >= BEAT_SECONDS:
+                silent = 0.0
+                yield ": still here\n\n"
+            await asyncio.sleep(LOOK_SECONDS / 4)
+            silent += LOOK_SECONDS / 4
+
+    return StreamingResponse(ticks(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 class WebSite:
@@ -33,7 +130,9 @@ class WebSite:
     def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
         """secure: whether the browser speaks TLS with it, or with a proxy before it."""
         self.ledger, self.secure = ledger, secure
-        self.ticker, self.figures, self.reader = Ticker(ledger), Figures(ledger), TaskReader(ledger)
+        self.ticker = Ticker(ledger)
+        self._shared: dict[Callable[[Ledger], Any], Any] = {}
+        self._lock = threading.Lock()
         loader = jinja2.PackageLoader("sciagent.web", "templates")
         self._templates = jinja2.Environment(
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -46,6 +145,14 @@ class WebSite:
             "words": in_words,
         }
         self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}
+
+    def shared(self, kind: Callable[[Ledger], Shared]) -> Shared:
+        """Returns the object that all pages of this server share. kind: makes it from the ledger at the first call."""
+        with self._lock:
+            if kind not in self._shared:
+                self._shared[kind] = kind(self.ledger)
+            made: Shared = self._shared[kind]
+            return made
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: object) -> HTMLResponse:
         """Returns a page from a template."""
@@ -137,3 +244,22 @@ def _moment(at: datetime | None) -> str:
 
 def _number(value: float | Mapping[str, Any] | None) -> str:
     return "" if not isinstance(value, int | float) else f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
+
+
+CONFLICTS = AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError
+
+
+def said_of(error: Exception) -> tuple[int, str]:
+    """Returns (status, text) of an error. The text of one that is not raised on purpose stays in the log."""
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, RequestValidationError):
+        fields = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()[:5])
+        return 400, f"that does not fit: {fields}"
+    if isinstance(error, CONFLICTS):
+        return 409, str(error)
+    if isinstance(error, LedgerAwayError):
+        return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
+    if isinstance(error, SciagentError):
+        return (400, error.text) if isinstance(error, UsageError) else (500, str(error))
+    return 500, "this is a fault of the program, and it is in the server's log; what was saved before is safe"

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.evidence import seed_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.implicit_solvent import Solvation, Solvent
 
 Positions = NDArray[np.float64]
 
@@ -30,40 +27,6 @@ OVERLAP = 0.6
 BROKEN = 1.35  # the long N-N bond of N2O4 is at 1.25
 FORMED = 1.15  # the bridgehead atoms of bicyclo[1.1.1]pentane, which are not bonded, are at 1.23
 FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodisiloxane is at 1.08
-
-
-class GeometryProtocol(BaseModel):
-    """The steps from a graph to a geometry, with their settings."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    method: Literal["gfn2", "mmff94"] = Field(default="gfn2", description="What ranks and relaxes the conformers.")
-    conformers: int = Field(
-        default=10, ge=1, le=1000, description="How many are embedded; the lowest by `method` is kept."
-    )
-    # An unset solvent is excluded from every hash, so that evidence older than this field keeps its keys and seeds.
-    solvent: Solvent | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="GFN2-xTB ranks and relaxes in this solvent (ALPB) instead of in vacuum, where zwitterions do not "
-        "exist.",
-    )
-
-    @model_validator(mode="after")
-    def _force_fields_have_no_solvent(self) -> GeometryProtocol:
-        if self.solvent and self.method != "gfn2":
-            raise ValueError(f"{self.method} relaxes in vacuum; with a solvent use method: gfn2")
-        return self
-
-    @property
-    def label(self) -> str:
-        """The name for `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10` or `GFN2-xTB(water)//ETKDGv3x10`."""
-        solvent = f"({self.solvent})" if self.solvent else ""
-        return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}{solvent}//ETKDGv3x{self.conformers}"
-
-    def seed(self, candidate_key: str, replicate: int = 0) -> int:
-        """Returns a 31-bit seed that depends only on the arguments and the protocol: all verifiers get one geometry."""
-        return seed_of(candidate_key, self.model_dump(mode="json"), replicate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,105 +138,6 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
 
     molecule = Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol
     return [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in Chem.AddHs(molecule).GetBonds()]
-
-
-def embed(
-    mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
-) -> tuple[list[Geometry], dict[str, Any], Positions]:
-    """Returns ETKDGv3 conformers relaxed in MMFF94 (or UFF), lowest first, diagnostics, and force-field energies.
-
-    The energies have shape (n,) and unit kcal/mol. mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics:
-    force field, number of conformers, lowest energy (kcal/mol), seed.
-    Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
-    """
-    from rdkit import Chem
-    from rdkit.Chem import rdDistGeom
-
-    molecule = Chem.AddHs(Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol)
-    parameters: Any = rdDistGeom.ETKDGv3()
-    parameters.randomSeed = seed
-    parameters.numThreads = 1
-    conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
-    random_coordinates = not conformer_ids
-    if random_coordinates:
-        parameters.useRandomCoords = True
-        conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
-    if not conformer_ids:
-        raise failure(Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
-    force_field, energies = _relax_in_force_field(molecule)
-    order = np.argsort(energies, kind="stable")
-    numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
-    positions = [np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float) for k in order]
-    geometries = [Geometry(numbers, place, charge, multiplicity) for place in positions]
-    check(geometries[0])
-    diagnostics = {
-        "force_field": force_field,
-        "conformers": len(conformer_ids),
-        "random_coordinates": random_coordinates,
-        "force_field_energy": float(energies[order[0]]),
-        "seed": seed,
-    }
-    return geometries, diagnostics, np.array(energies, dtype=float)[order]
-
-
-def prepare(
-    mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
-) -> tuple[Geometry, dict[str, Any]]:
-    """Returns the geometry by the protocol, with its bonds checked, and diagnostics.
-
-    mmff94: the conformer with the lowest force-field energy. gfn2: the force-field conformer with the lowest GFN2-xTB
-    energy, then relaxed. (A ranking by the force field gives anti or gauche ethanol, depending on the seed.)
-    Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
-    """
-    geometries, diagnostics = search(mol, charge, multiplicity, protocol, seed)
-    geometry, details = finished(mol, geometries[0], protocol)
-    return geometry, diagnostics | details
-
-
-def search(
-    mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
-) -> tuple[list[Geometry], dict[str, Any]]:
-    """Returns the force-field conformers of the protocol's search, lowest by its method first, and diagnostics.
-
-    A conformer that GFN2-xTB cannot rank comes last. Raises SimulatorError as `embed` and `tblite_engine.energies` do.
-    """
-    geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
-    if protocol.method == "gfn2" and len(geometries) > 1:
-        from sciagent_simulators.tblite_engine import energies
-
-        order = np.argsort(energies(geometries, solvation=_solvation(protocol)), kind="stable")
-        geometries = [geometries[k] for k in order]
-    return geometries, diagnostics
-
-
-def finished(mol: Any, geometry: Geometry, protocol: GeometryProtocol) -> tuple[Geometry, dict[str, Any]]:
-    """Returns the geometry of a conformer of `search`, relaxed where the protocol says so, with its bonds checked, and
-    diagnostics. Raises SimulatorError as `check_bonds` and `tblite_engine.relax` do."""
-    details: dict[str, Any] = {}
-    if protocol.method == "gfn2":
-        from sciagent_simulators.tblite_engine import relax
-
-        geometry, result = relax(geometry, solvation=_solvation(protocol))
-        details = {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
-    check_bonds(geometry, bonds_of(mol))
-    return geometry, details
-
-
-def _solvation(protocol: GeometryProtocol) -> Solvation | None:
-    return Solvation(protocol.solvent) if protocol.solvent else None
-
-
-def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
-    """Relaxes all conformers in place. Returns the force field and the energies (kcal/mol) in the conformers' order."""
-    from rdkit.Chem import rdForceFieldHelpers as ff
-
-    for name, covers, optimise in (
-        ("MMFF94", ff.MMFFHasAllMoleculeParams, ff.MMFFOptimizeMoleculeConfs),
-        ("UFF", ff.UFFHasAllMoleculeParams, ff.UFFOptimizeMoleculeConfs),
-    ):
-        if covers(molecule):
-            return name, [energy for _, energy in optimise(molecule, numThreads=1, maxIters=2000)]
-    return "none", [0.0] * molecule.GetNumConformers()
 
 
 def _relative_distances(geometry: Geometry) -> Positions:

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from sciagent.api.terminal import Paragraph, Part, cell_text, columns_of, folded, records_table, show, text_of
+from sciagent.api.terminal import Part, cell_text, columns_of, folded, records_table, show, text_of
+from sciagent.domain.text import Paragraph
 
 
 def test_a_column_that_is_empty_everywhere_is_left_out() -> None:

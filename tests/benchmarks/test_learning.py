@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.learning import curves, newborn, tasks
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 
 
 def test_nothing_of_a_held_out_task_is_in_a_training_task() -> None:

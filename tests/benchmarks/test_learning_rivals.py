@@ -18,18 +18,18 @@ from benchmarks.learning.rivals.law import FEWEST, LawRanking
 from benchmarks.learning.rivals.lessons import Lesson, lessons_of
 from benchmarks.learning.rivals.table import EditTable, taught
 from sciagent.agent.proposers.plugins import ProposerTask
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.editing.edits import ANY
 from sciagent.chemistry.editing.named import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.evaluation import EvaluationAnswer
-from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.ports import MeasuredCandidate
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.evaluation.spec import EvaluationAnswer
 from tests.docs.pages import ROOT
 
 BENZENES = ["c1ccccc1", "Cc1ccccc1", "CCc1ccccc1", "Oc1ccccc1", "Nc1ccccc1", "Fc1ccccc1", "COc1ccccc1", "CNc1ccccc1"]

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, persons
-from sciagent.web.app import application
-from sciagent.web.security import passwords
-from sciagent.web.server import PageServer
-from tests.campaign.lab.conftest import CAMPAIGN, drive
+from sciagent.web import visitors
+from sciagent.web.app import PageServer
+from tests.lab.conftest import CAMPAIGN, drive
+from tests.support.served_pages import every_page
 
 MOLECULES = "Oc1ccccc1 Cc1ccccc1O CCO Nc1ccccc1 COc1ccccc1 c1ccsc1 Oc1ccc2ccccc2c1 Nc1ccccc1C(=O)O CC(=O)Nc1ccc(O)cc1"
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
@@ -54,8 +55,8 @@ def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> It
         for login, role in ROLES.items():
             person = persons.add(connection, "root", login, f"{login.title()} Berg")
             persons.set_role(connection, "root", person.id, role, None)
-            persons.set_password(connection, login, person.id, passwords.hashed(password(login), login))
-    server = PageServer(application(ledger), "127.0.0.1", 0)
+            persons.set_password(connection, login, person.id, visitors.hashed(password(login), login))
+    server = PageServer(every_page(ledger), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, name="pages")
     thread.start()
     try:

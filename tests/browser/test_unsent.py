@@ -13,7 +13,7 @@ from sciagent.store.lab import submissions
 from tests.browser import test_lab
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, scrolls_by
 from tests.browser.test_lab import GAP, VALUE, values, watched
-from tests.campaign.lab.test_answering import entry, task_ids
+from tests.lab.test_answering import entry, task_ids
 
 pytestmark = pytest.mark.long
 TABLET: ViewportSize = {"width": 1024, "height": 768}

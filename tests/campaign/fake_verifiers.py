@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
 from sciagent.verification import registry
 from sciagent.verification.contract import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.build import open_stored
+from sciagent.campaign.core.opening import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError

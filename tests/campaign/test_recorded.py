@@ -19,10 +19,10 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing import pricing
-from sciagent.campaign.spec.load import load_spec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.plugins import installed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.pricing.purchasing import rule_of
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.pricing.in_turn import rule_of
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.store.database.ledger import Ledger

@@ -14,7 +14,7 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.payload import candidate_from_payload
+from sciagent.chemistry.subjects.registry import candidate_from_payload
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import MAX_CHARACTERS, Molecule, parse_molecule
-from sciagent.chemistry.payload import candidate_from_payload
+from sciagent.chemistry.subjects.registry import candidate_from_payload
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger

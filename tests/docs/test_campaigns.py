@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from tests.docs.pages import ROOT, Block, blocks, campaigns, commands
 from tests.support.campaigns import sciagent
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from tests.docs.pages import ROOT, block_with, lines
 from tests.support.typed import data, told
 

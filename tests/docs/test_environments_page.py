@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.environment.server import EnvironmentServer, hosts_of
-from sciagent.training.environment.web import application, guarded
+from sciagent.training.environment.web import EnvironmentServer, application, guarded, hosts_of
 from tests.docs.pages import ROOT, blocks
-from tests.environment.served import Client
+from tests.training.environment.served import Client
 
 PAGE = ROOT / "docs" / "environments.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.training.exports.formats import FORMATS
+from sciagent.training.exports.exporting import FORMATS
 from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.exported import four_siblings, write_datasets
@@ -30,7 +30,7 @@ def test_the_page_shows_what_is_printed(folder: Path) -> None:
         done = sciagent(folder, *command.removeprefix("$ sciagent ").split())
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == printed.strip(), command
-    code, _ = CODE.findall(PAGE)  # the other one is run by tests/environment/test_for_trl.py
+    code, _ = CODE.findall(PAGE)  # the other one is run by tests/training/environment/test_for_trl.py
     card = (folder / "sft-trl" / "README.md").read_text(encoding="utf-8")
     assert CODE.findall(card) == [code]
 

@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.app import application
 from tests.docs.pages import ROOT, blocks, campaigns, commands, mentioned
+from tests.support.served_pages import every_page
 from tests.support.typed import data, told
 
 PAGE = ROOT / "docs" / "lab.md"
@@ -113,7 +113,7 @@ def judge(page: Page) -> None:
 def post(token: str, task: str) -> None:
     """Sends the requests of the two lines with curl."""
     lines = [line for block in blocks("sh", PAGE) for line in block.text.splitlines() if line.startswith("curl")]
-    with TestClient(application(Ledger("sciagent.db")), base_url="http://127.0.0.1:8080") as client:
+    with TestClient(every_page(Ledger("sciagent.db")), base_url="http://127.0.0.1:8080") as client:
         client.headers["authorization"] = f"Bearer {token}"
         get, send = (shlex.split(line.replace("4713", task)) for line in lines)
         assert client.get(get[-1]).status_code == 200

@@ -8,8 +8,8 @@ import re
 import pytest
 from pydantic import BaseModel
 
+from sciagent.execution.slurm.client import ElementState
 from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall, parse_site
-from sciagent.execution.slurm.spool import ElementState
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"

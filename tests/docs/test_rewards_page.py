@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.api.ledger import LedgerView
-from sciagent.campaign.core.build import open_stored
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.api.campaign import LedgerView
+from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
-from tests.campaign.spec.test_controls import LADDER, REST
+from tests.campaign.file.test_rungs_controls import LADDER, REST
 from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded

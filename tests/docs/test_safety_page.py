@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.safety import SafetySpec
+from sciagent.campaign.file.subjects import SafetySpec
 from sciagent_verifiers.fast.hazards.screen import RULES, SUBSTANCES
 from tests.docs.pages import ROOT
 

@@ -12,8 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.schedulers import PricedSpec
-from sciagent.campaign.spec.load import parse_spec
 from tests.docs.pages import ROOT, Block, blocks, campaigns
 
 PAGE = ROOT / "docs" / "scheduling.md"
@@ -96,10 +96,10 @@ def test_every_constant_in_the_text_exists() -> None:
 
 
 def test_the_numbers_in_the_prose_are_the_constants() -> None:
+    from sciagent.scheduling.aims import DRAWS, NODES
     from sciagent.scheduling.dynamic_programme import PRICES, U
     from sciagent.scheduling.law import chain, hints
-    from sciagent.scheduling.payoff import DRAWS, NODES
-    from sciagent.scheduling.rules import lessons, priced, warm_up
+    from sciagent.scheduling.rules import priced, warm_up
 
     fewest, most = warm_up.WARM_UP
     flat = re.sub(r"\s+", " ", TEXT)
@@ -114,9 +114,9 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
         f"or {100 * priced.BATCH_SHARE:g} % of what was spent",
         f"at most {100 * priced.BATCH_BELOW:g} % of what was spent goes to rungs below the terminal one",
         f"of the first {priced.SETTLED} answers or more, then frozen",
-        f"About {100 * lessons.LATER:g} % of the spend",
-        f"up to {100 * lessons.EARLY:g} % for a rung that has fewer than {lessons.FEW} answers beside a terminal one",
-        f"cost less than {lessons.WORTH:g} verifications together",
+        f"About {100 * priced.LATER:g} % of the spend",
+        f"up to {100 * priced.EARLY:g} % for a rung that has fewer than {priced.FEW} answers beside a terminal one",
+        f"cost less than {priced.WORTH:g} verifications together",
         f"until there are {hints.UNTIL} answers",
         f"when {hints.UNTIL} answers are there",
         f"Beyond {chain.TERMINAL_ROWS} terminal answers",

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sciagent.campaign.spec.load import campaign_schema
+from sciagent.campaign.file.campaign_spec import campaign_schema
 from sciagent.training.recipes.spec import recipe_schema
 from tests.docs.pages import ROOT, blocks, campaigns
 from tests.support import warm

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.registry import provider, verifier_class

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.executor import CeleryExecutor
+from sciagent.execution.backends import CeleryExecutor
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 SERVE = """
 import json, os, sys
 from pathlib import Path
-from sciagent.api.ledger import open_ledger
+from sciagent.api.campaign import open_ledger
 from sciagent.execution.celery.worker import serve
 from sciagent.store.job_queue.workers import NewWorker
 said = json.loads(sys.argv[1])

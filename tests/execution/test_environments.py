@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent import engines
-from sciagent.campaign.core.build import create_or_open
+from sciagent import programs
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -46,7 +46,7 @@ def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) ->
     environments.put_engine(environments.site_of(tmp_path / "there"))
     with monkeypatch.context() as patch:
         patch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
-        engines.add("there", python)
+        programs.add("there", python)
     return tmp_path / "engines.toml"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import engines
+from sciagent import programs
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.verification.availability import unavailable
 from sciagent.verification.registry import verifier_class
@@ -71,14 +71,14 @@ def weights(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This environment has the package that registers MACE, but not MACE; the list of environments is empty."""
-    from sciagent_simulators.potentials import registry
+    from sciagent_simulators.potentials import potential
 
     monkeypatch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
     with installed("mace", tmp_path / "site"):
-        registry._points.cache_clear()
+        potential._points.cache_clear()
         yield
-    registry._points.cache_clear()
-    registry.factory.cache_clear()
+    potential._points.cache_clear()
+    potential.factory.cache_clear()
 
 
 @pytest.mark.usefixtures("registered")
@@ -93,7 +93,7 @@ def test_mace_and_chgnet_relax_a_crystal_side_by_side(python: Path, weights: Pat
     mace = verifier_class("mlff.relax")({"model": "mace", "known_phases": "none", "fmax": 1.0, **own})
     assert unavailable(chgnet) is None
     assert "sciagent engines add mace --python PATH" in str(unavailable(mace))
-    engines.add("mace", python)
+    programs.add("mace", python)
     assert unavailable(mace) is None
     with Worker(tmp_path / "scratch") as worker:
         (ours,) = worker.run(Request.of(chgnet, [salt], LIMITS))

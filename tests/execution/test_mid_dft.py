@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.execution.worker.claimed_jobs import scratch_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import driven, driver, until, worker, working

@@ -11,10 +11,10 @@ from zipfile import ZipFile
 
 import pytest
 
-from sciagent.agent.tools.looking import budget, inspect
+from sciagent.agent.tools.offering import budget, inspect
 from sciagent.agent.tools.registry import ToolContext
 from sciagent.api.campaign import Campaign
-from sciagent.campaign.core.build import open_for_people
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.domain.ports import ProposalIn
 from sciagent.store.database.ledger import Ledger

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.api.ledger import open_ledger
-from sciagent.campaign.core.build import create_or_open
+from sciagent.api.opening import open_ledger
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from tests.integration.test_executors import served
 from tests.support.campaigns import environment, sciagent
 from tests.support.chat_server import ChatServer, calls

@@ -12,7 +12,7 @@ from rdkit.Chem import Crippen
 
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.names import names_of
+from sciagent.store.results.candidates import names_of
 from tests.support.campaigns import sciagent
 
 CAMPAIGN = """

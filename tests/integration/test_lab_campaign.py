@@ -13,7 +13,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from tests.campaign.lab.conftest import CAMPAIGN
+from tests.lab.conftest import CAMPAIGN
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import until
 

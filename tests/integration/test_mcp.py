@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.mcp_servers import until_open

@@ -12,9 +12,9 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state.campaigns import get
 from sciagent.store.database import tables as t

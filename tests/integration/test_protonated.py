@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText
-from sciagent.domain.campaigns.columns import Column
+from sciagent.domain.chosen_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import SpecError
 from sciagent.report.answers import best

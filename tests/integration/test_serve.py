@@ -15,13 +15,13 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import accesses, audit, persons
-from tests.campaign.lab.conftest import CAMPAIGN, drive
+from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.campaigns import environment
 from tests.support.elsewhere import until
 from tests.support.servers.process import free_port
@@ -119,12 +119,12 @@ def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger,
     built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
     with ledger.begin() as connection:
         from sciagent.store.campaign_state import campaigns
-        from sciagent.web.security import passwords
+        from sciagent.web import visitors
 
         campaigns.host(connection, built.row.id, True)
         person = persons.add(connection, "root", "anna", "Anna")
         persons.set_role(connection, "root", person.id, Role.LAB, None)
-        persons.set_password(connection, "anna", person.id, passwords.hashed(password("anna"), "anna"))
+        persons.set_password(connection, "anna", person.id, visitors.hashed(password("anna"), "anna"))
     url = ledger.url.render_as_string(hide_password=False) if ledger.url.host else str(ledger.url.database)
     port = free_port()
     address = f"http://127.0.0.1:{port}"

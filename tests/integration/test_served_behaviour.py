@@ -13,12 +13,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace.recomputing import behaviour_of
-from sciagent.agent.trace.recorded import recorded_calls
+from sciagent.agent.trace import behaviour_of, recorded_calls
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning.tool_sets import tool_set_content
+from sciagent.store.learning.policies import tool_set_content
 from tests.support import vllm
 from tests.support.campaigns import sciagent
 

@@ -14,8 +14,8 @@ from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs import scf
 from sciagent_simulators.programs.gaussian import GAUSSIAN_SCF
 from sciagent_simulators.programs.orca import ORCA_SCF
-from sciagent_simulators.programs.result import ProgramResult
 from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.scf import ProgramResult
 
 FOLDER = Path(__file__).parent / "recorded_programs"
 HARTREE = 27.211386245988

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.registry import load
+from sciagent_simulators.potentials.potential import load
 from sciagent_simulators.potentials.relaxing import evaluate, relax
 
 

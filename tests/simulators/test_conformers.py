@@ -13,8 +13,8 @@ from rdkit.Chem import rdMolAlign
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.conformers import KCAL, Ensemble, how_many, mirror_smiles, resolved, search, symmetry
-from sciagent_simulators.geometry import embed
-from sciagent_simulators.implicit_solvent import Solvation
+from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.starting_geometry import embed
 from sciagent_simulators.tblite_engine import HARTREE
 
 

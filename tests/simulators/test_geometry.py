@@ -5,16 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import (
-    Geometry,
-    GeometryProtocol,
-    bonds_of,
-    check,
-    check_bonds,
-    embed,
-    prepare,
-    spin_fault,
-)
+from sciagent_simulators.geometry import Geometry, bonds_of, check, check_bonds, spin_fault
+from sciagent_simulators.starting_geometry import GeometryProtocol, embed, prepare
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,8 @@ from ase.build import bulk
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials import known_phases as known
-from sciagent_simulators.potentials.elements import MPTRJ
-from sciagent_simulators.potentials.known_phases import KnownPhases, Phase, known_phases
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialValues
-from sciagent_simulators.potentials.reference_elements import PROTOTYPE_OF, element
-from sciagent_simulators.potentials.registry import load
+from sciagent_simulators.potentials.known_phases import MPTRJ, PROTOTYPE_OF, KnownPhases, Phase, element, known_phases
+from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialValues, load
 from sciagent_simulators.potentials.relaxing import relax
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)

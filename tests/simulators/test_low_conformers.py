@@ -4,8 +4,8 @@ import pytest
 from rdkit import Chem
 
 from sciagent_simulators.conformers import search as ensemble_search
-from sciagent_simulators.geometry import GeometryProtocol, prepare
 from sciagent_simulators.low_conformers import degeneracies, low_conformers
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 
 PROTOCOL = GeometryProtocol(conformers=20)
 

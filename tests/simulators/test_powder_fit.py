@@ -10,13 +10,17 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.domain.series import MAX_BYTES, CurveRole, read_series
-from sciagent_simulators.powder.background import prepared
-from sciagent_simulators.powder.fitted_series import fitted_series
-from sciagent_simulators.powder.pattern import PowderPattern
-from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit
-from sciagent_simulators.powder.profile import ProfileParameters, peaks_of, rendered
-from sciagent_simulators.powder.radiation import lines_of
-from sciagent_simulators.powder.reflections import Reflections, reflections_of
+from sciagent_simulators.powder.pattern import PowderPattern, prepared
+from sciagent_simulators.powder.powder_fit import (
+    FitLimits,
+    PowderFit,
+    ProfileParameters,
+    fit,
+    fitted_series,
+    peaks_of,
+    rendered,
+)
+from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of
 
 TUBE = lines_of("CuKa")
 LIMITS = FitLimits(0.02, 0.1)

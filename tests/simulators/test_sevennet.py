@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.potential import EnergyScale
-from sciagent_simulators.potentials.registry import factory, load, potential_names
+from sciagent_simulators.potentials.potential import EnergyScale, factory, load, potential_names
 from sciagent_simulators.potentials.relaxing import evaluate
 from sciagent_simulators.potentials.sevennet import SevenNet
 

@@ -12,8 +12,9 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators import tblite_engine
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, prepare
-from sciagent_simulators.implicit_solvent import Solvation
+from sciagent_simulators.geometry import Geometry, bonds_of
+from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import (
     DEBYE,
     HARTREE,

@@ -10,10 +10,11 @@ from rdkit import Chem
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
-from sciagent_simulators.implicit_solvent import Solvation
+from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs import xtb as module
 from sciagent_simulators.programs.xtb import xtb
+from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import HARTREE, single_point
 from tests.support.fake_programs import needs_xtb
 

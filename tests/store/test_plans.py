@@ -14,11 +14,11 @@ from sciagent.domain.states import JobState
 from sciagent.report import history
 from sciagent.store.campaign_state import campaigns, directives, likenesses, standings
 from sciagent.store.campaign_state.likenesses import RelaxedStructure, ValueWindow
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, worker_resources, workers
+from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, workers
 from sciagent.store.job_queue.workers import NewWorker
-from sciagent.store.results import candidates, evidence, scaffolds
+from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts, overview
 from sciagent.store.views import candidates as report_candidates
 from tests.support import rows
@@ -57,9 +57,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
     "held": lambda c, i: spend.held(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
-    "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
-    "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
-    "what became of each scaffold": lambda c, i: scaffolds.tried(c, i, 100, 8),
+    "scaffolds that are known": lambda c, i: candidates.known(c, ["a" * 64]),
+    "candidates without a scaffold": lambda c, i: candidates.without(c, 10),
+    "what became of each scaffold": lambda c, i: candidates.tried(c, i, 100, 8),
     "load": lambda c, i: candidates.load(c, [1, 2]),
     "words": lambda c, i: directives.steering_of_many(c, i, [1, 2]),
     "attempts whose lease ran out": lambda c, i: leases.expired(c, 10),
@@ -89,8 +89,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
-    "free resources of a worker": lambda c, i: worker_resources.free_at(c, WORKER),
-    "needs of unfinished jobs": lambda c, i: worker_resources.kinds(c, ["simulation"], jobs.UNFINISHED),
+    "free resources of a worker": lambda c, i: workers.free_at(c, WORKER),
+    "needs of unfinished jobs": lambda c, i: workers.kinds(c, ["simulation"], jobs.UNFINISHED),
     "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", worker=WORKER),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }

@@ -11,7 +11,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases, offers, spend, workers
 from sciagent.store.job_queue.attempts import AttemptEnd

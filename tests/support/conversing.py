@@ -11,16 +11,16 @@ import sqlalchemy as sa
 
 from sciagent.agent.episode import opening
 from sciagent.agent.messages import Message, ToolCall, to_json
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn, Purpose, SampledRow
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import tool_sets
+from sciagent.store.learning import policies
 from sciagent.store.results import candidates
 from tests.support.campaigns import write_campaign
 from tests.support.rewarded import DFT, XTB, Rewarded
@@ -55,7 +55,7 @@ class Conversing(Rewarded):
                 if (molecule := molecule_or_none(text)) is not None
             }
             ids = candidates.enter(connection, proposed.values())
-            offered = tool_sets.enter_tool_set(connection, TOOLS)
+            offered = policies.enter_tool_set(connection, TOOLS)
             trajectory = trajectories.open_(
                 connection,
                 self.built.row.id,

@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open, open_stored
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.execution.executor import Executor
 from sciagent.execution.polling_worker import Station
 from sciagent.store.database import tables as t

@@ -20,7 +20,7 @@ from sciagent.store.campaign_state import campaigns, standings, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, spend
 from sciagent.store.job_queue.attempts import AttemptEnd

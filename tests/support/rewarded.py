@@ -9,21 +9,22 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.code_version import code_version
-from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import AttemptState
+from sciagent.inputs.settings import code_version
+from sciagent.rewards.publishing import ShownRewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import standings, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.job_queue.attempts import AttemptEnd

@@ -18,7 +18,7 @@ from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, leases, spend
 from sciagent.store.job_queue.leases import Claim, JobEnd

@@ -37,7 +37,7 @@ IMPORTED = (
     "sciagent.campaign.file.load",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.verifying",
-    "sciagent.chemistry.depiction",
+    "sciagent.chemistry.subjects.molecule",
     "sciagent.report.page.build",
     "sciagent.report.export.structures",
     "sciagent_verifiers.fast.molecule_checks",

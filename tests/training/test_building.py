@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.trace import CONTEXT
-from sciagent.agent.trace.recorded import recorded_calls
-from sciagent.domain.answers.datasets import BuiltDataset
+from sciagent.agent.trace import CONTEXT, recorded_calls
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
@@ -21,7 +19,7 @@ from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish, Kind
+from sciagent.training.datasets import BuiltDataset, DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 from tests.support.rewarded import XTB
 

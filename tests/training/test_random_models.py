@@ -14,7 +14,7 @@ from sciagent.agent import models
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.errors import UsageError
 from sciagent.training.columns import TableColumn, chat, schema
-from sciagent.training.learner.dataset_rows import DatasetRows
+from sciagent.training.learner.kinds import DatasetRows
 from sciagent.training.learner.loading import load
 from sciagent.training.random_models import TAGS, ModelShape, add_random_model, conversations
 

@@ -10,7 +10,7 @@ import pytest
 from sciagent import Campaign
 from sciagent.agent.messages import from_json
 from sciagent.agent.models import add_folder
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.learning import groups
@@ -18,8 +18,8 @@ from sciagent.training.building import build
 from sciagent.training.datasets import DatasetWish
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import TrainingWish
-from tests.campaign.rollouts import rolled
 from tests.support.tiny_model import write_tiny_model
+from tests.training.rollouts import rolled
 
 PROPOSER = "{kind: llm, model: scripted, seeds: molecules.csv, skills: [small_steps.md]}"
 TEXT = rolled.TEXT.replace("rolled", "skilled").replace("{kind: screen, file: molecules.csv}", PROPOSER)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from sciagent import engines
-from sciagent.verification.availability import interpreter_of, missing_of, unavailable
-from sciagent.verification.catalogue import entry
+from sciagent import programs
+from sciagent.verification.availability import entry, interpreter_of, missing_of, unavailable
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Request, Worker
@@ -64,7 +63,7 @@ def test_an_environment_that_is_not_listed_is_named_with_what_to_type() -> None:
 def test_an_environment_without_the_engine_is_named(tmp_path: Path) -> None:
     python = environments.made(tmp_path / "empty")
     environments.install(environments.PLUGINS / "misbehaving", environments.site_of(python.parent.parent))
-    engines.add("there", python)
+    programs.add("there", python)
     said = unavailable(elsewhere())
     assert said == "in the environment there: only-there not installed; pip install only-there"
 
@@ -75,7 +74,7 @@ def test_an_environment_with_another_version_of_the_verifier_is_refused(there: P
     environments.put_engine(site)
     file = site / "misbehaving_verifiers" / "elsewhere.py"
     file.write_text(file.read_text().replace("    tier = Tier.SIM", '    version = "2"\n    tier = Tier.SIM', 1))
-    engines.add("there", python)
+    programs.add("there", python)
     assert "has version 2 of bad.elsewhere" in str(unavailable(elsewhere()))
 
 
@@ -97,7 +96,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 
 def test_jobs_run_in_the_environment_of_their_verifier_beside_those_of_this_one(there: Path, worker: Worker) -> None:
-    engines.add("there", there)
+    programs.add("there", there)
     verifier = elsewhere(poison="CCC")
     assert unavailable(verifier) is None and interpreter_of(verifier) == there
     request = Request.of(verifier, ABC, AMPLE)
@@ -113,7 +112,7 @@ def test_jobs_run_in_the_environment_of_their_verifier_beside_those_of_this_one(
 
 
 def test_an_environment_that_is_gone_is_said(there: Path, tmp_path: Path) -> None:
-    engines.add("there", there)
-    file = engines.engines_file()
+    programs.add("there", there)
+    file = programs.engines_file()
     file.write_text(file.read_text().replace(str(there), str(tmp_path / "gone" / "python")))
     assert "No such file" in str(unavailable(elsewhere()))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.verification import registry

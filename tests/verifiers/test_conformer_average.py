@@ -12,8 +12,8 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.verification.contract import Finding, Level
-from sciagent_simulators.geometry import GeometryProtocol
 from sciagent_simulators.low_conformers import low_conformers
+from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.conformer_average import ComputedConformer, conformer_average
 
 KT = 8.617333262e-5 * 298.15

@@ -18,9 +18,8 @@ from sciagent.domain.series import MEDIA_TYPE, read_series
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Finding
 from sciagent.verification.sandbox.host import Request, Worker
-from sciagent_simulators.powder.profile import ProfileParameters, peaks_of, rendered
-from sciagent_simulators.powder.radiation import lines_of
-from sciagent_simulators.powder.reflections import reflections_of
+from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of, rendered
+from sciagent_simulators.powder.reflections import lines_of, reflections_of
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
 GRID = np.arange(15.0, 90.0, 0.02)

@@ -12,6 +12,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import InvalidCandidateError
 from sciagent_verifiers.simulation.judge_votes import (
     BadVoteError,
+    Rubric,
     Vote,
     described,
     margin,
@@ -20,7 +21,6 @@ from sciagent_verifiers.simulation.judge_votes import (
     schema,
     score,
 )
-from sciagent_verifiers.simulation.rubric import Rubric
 
 RUBRIC = Rubric.model_validate(
     {

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import properties
-from sciagent.domain.tiers import Tier
 from sciagent.verification.contract import Context, Finding
 from sciagent_verifiers.fast import descriptors
 from sciagent_verifiers.fast.molecule_checks import MoleculeChecks

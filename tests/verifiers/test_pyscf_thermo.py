@@ -13,8 +13,8 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.contract import Context, Outcome
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.pyscf_relax import is_numerical, pyscf_hessian
 from sciagent_simulators.thermochemistry.normal_modes import normal_modes
-from sciagent_simulators.thermochemistry.pyscf_hessian import is_numerical, pyscf_hessian
 from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo
 from tests.support.fundamentals import AMMONIA, WATER
 
@@ -108,7 +108,7 @@ def test_the_analytic_hessian_is_that_of_differences(monkeypatch):
     mf, _ = ground_state(fluoride, settings)
     analytic, how = pyscf_hessian(mf, fluoride, settings)
     assert how == "analytic" and not is_numerical(mf)
-    monkeypatch.setattr("sciagent_simulators.thermochemistry.pyscf_hessian.is_numerical", lambda mf: True)
+    monkeypatch.setattr("sciagent_simulators.pyscf_relax.is_numerical", lambda mf: True)
     numerical, how = pyscf_hessian(mf, fluoride, settings)
     assert how == "numerical"
     both = [normal_modes(fluoride, hessian).frequencies for hessian in (analytic, numerical)]

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from sciagent.execution.worker.claimed_jobs import CannotError, Tasks
 from sciagent.programs import ORCA, PROGRAMS
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
-from sciagent_verifiers.programs.gaussian_scf import GaussianScf
-from sciagent_verifiers.programs.scf_programs import OrcaScf
+from sciagent_verifiers.programs.scf_programs import GaussianScf, OrcaScf
 from sciagent_verifiers.programs.xtb_program import XtbProgram
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from tests.simulators.recorded import FOLDER

@@ -11,8 +11,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Finding, Level
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.thermochemistry.minimum import Stationary
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes
+from sciagent_simulators.thermochemistry.normal_modes import NormalModes, Stationary
 from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
 
 WATER = Geometry((8, 1, 1), np.array([[0, 0, 0.1173], [0, 0.7572, -0.4692], [0, -0.7572, -0.4692]]))

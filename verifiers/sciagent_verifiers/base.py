@@ -1,20 +1,64 @@
-"""The base class of the verifiers that compute molecules: refusals, measured values with their spread, and files."""
+"""The base class of the verifiers that compute molecules: refusals, measured values with their spread, and files.
+
+The base class of verifiers that treat each candidate separately, with the loop over a batch.
+
+The base class of the verifiers of single molecules.
+
+The base class of the verifiers of single crystals.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
+from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import CLASS, MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
-from sciagent.verification.contract import Context, Finding, Level, Property, Refusal
+from sciagent.verification.contract import Context, Finding, Level, Property, Refusal, SimulatorError, Verifier
 from sciagent_simulators.geometry import Geometry, failure, spin_fault
 from sciagent_simulators.tblite_engine import HEAVIEST
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier
+
+C = TypeVar("C", bound=Candidate)
+
+
+class SingleVerifier(Verifier[C]):
+    """A verifier that treats each candidate separately. An engine's error becomes a finding with its reason."""
+
+    @abstractmethod
+    def finding(self, candidate: C, context: Context, /) -> Finding:
+        """Returns the finding on one candidate. Raises SimulatorError."""
+
+    def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
+        for candidate in batch:
+            try:
+                yield self.finding(candidate, context)
+            except SimulatorError as error:
+                yield self.failed(candidate, error)
+
+    def exact(self, candidate: C, values: Mapping[Property, float], diagnostics: Mapping[str, Any]) -> Finding:
+        """Returns a finding with these values, in canonical units, whose uncertainty is 0."""
+        measured = [
+            Measured(m.property.name, m.level, Quantity(values[m.property], m.property.unit, uncertainty=0.0))
+            for m in self.measures
+            if m.property in values
+        ]
+        return Finding(candidate.key, Outcome.OK, tuple(measured), diagnostics=dict(diagnostics))
+
+
+def refused(candidate: Candidate, refusal: Refusal, diagnostics: Mapping[str, Any] | None = None) -> Finding:
+    """Returns the finding that the verifier refuses the candidate."""
+    return Finding(candidate.key, Outcome.REFUSED, (), refusal.reason, refusal.detail, dict(diagnostics or {}))
+
+
+class MoleculeVerifier(SingleVerifier[Molecule]):
+    """A verifier that treats each molecule separately."""
+
 
 Spread = Mapping[Property, float]
 
@@ -104,3 +148,14 @@ class Calculation(MoleculeVerifier):
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
         facts = {**diagnostics, UNCERTAINTY_KIND: {row.property: kinds[row.property] for row in rows}}
         return Finding(molecule.key, Outcome.OK, rows, None, detail, facts, tuple(artifacts))
+
+
+class CrystalVerifier(SingleVerifier[Crystal]):
+    """A verifier that treats each crystal separately."""
+
+    kind = "crystal"
+
+
+def no_crystal(candidate: Crystal) -> Refusal | None:
+    """Returns the refusal of a candidate of another kind; None for a crystal."""
+    return None if candidate.kind == "crystal" else Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a crystal")

@@ -13,7 +13,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformers import Ensemble, resolved
-from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_simulators.solvents import Solvent
 from sciagent_verifiers.base import Calculation
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}

@@ -17,9 +17,13 @@ from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Sett
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion
 from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
-from sciagent_simulators.thermochemistry.minimum import Stationary
-from sciagent_simulators.thermochemistry.normal_modes import LARGEST_LIMIT, NormalModes, real_frequencies
-from sciagent_simulators.thermochemistry.soft_modes import soft_mode_scatter
+from sciagent_simulators.thermochemistry.normal_modes import (
+    LARGEST_LIMIT,
+    NormalModes,
+    Stationary,
+    real_frequencies,
+    soft_mode_scatter,
+)
 
 HARMONIC = ZERO_POINT_ENERGY, LOWEST_FREQUENCY
 THERMAL = ENTHALPY, GIBBS_FREE_ENERGY

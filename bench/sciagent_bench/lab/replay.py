@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.in_flight import RECENT, WEEKS, enough
+from sciagent.scheduling.candidate_pool import RECENT, WEEKS, Buyer, CandidatePool, Purchase, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.simulate import Truth

@@ -15,9 +15,8 @@ from sciagent.chemistry.editing import named
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.chemistry.editing.named import NAMED_EDITS
 from sciagent.chemistry.molecule import molecule_or_none
-from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.ports import MeasuredCandidate, ProposalIn
 
 Array = NDArray[np.float64]
 BEST = 8  # parents, as many as a prompt shows

@@ -13,12 +13,10 @@ import numpy as np
 from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, one_new_of_each
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
 from sciagent.chemistry.fingerprint import StructureFingerprint, structure_of
-from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import ProposalIn
-from sciagent.scheduling.law.interval import mixture
+from sciagent.domain.ports import MeasuredCandidate, ProposalIn
 from sciagent.scheduling.law.similarity import GrowingStructures
-from sciagent.scheduling.law.stack import Question, Stack
+from sciagent.scheduling.law.stack import Question, Stack, mixture
 from sciagent.scheduling.law.transforms import TruthTransform
 
 FEWEST = 16  # results from which a law is fitted: the board, and a first batch

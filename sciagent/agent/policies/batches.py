@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from sciagent.agent.episode import sample_patiently
 from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
-from sciagent.agent.question_threads import sample_patiently
 from sciagent.domain.policies import PolicyIdentity
 
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time

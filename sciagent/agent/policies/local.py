@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any
 
 from sciagent.agent import models
-from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.models import check_extra
 from sciagent.agent.policies import templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.constrained import ConstrainedAnswer
 from sciagent.agent.policies.decoding import Decoder, Drawn
-from sciagent.agent.policies.rendering import extended_ids, prompt_ids
+from sciagent.agent.policies.templates import extended_ids, prompt_ids
 from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 

@@ -3,22 +3,206 @@
 Each turn reads the population from the ledger, through an index on the score; the cursor keeps the operator counts. A
 turn therefore depends only on its seed, its cursor and the ledger, and there are no generations to wait for. Known
 candidates are not proposed again.
+
+The genetic search, independent of campaigns: `tell` adds a score, `ask` returns children.
+
+The search is steady-state: each child is bred from the current population, without generations. The population holds
+the best candidates by score, with at most PER_GROUP of a group of alike ones (of molecules: one Murcko scaffold), so
+that no series takes it over. Parents are
+drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
+many of their children are in the population now. For operator o, with every count halved after HALF_LIFE further
+children,
+
+    rate(o) = (kept(o) + PRIOR * mean) / (made(o) + PRIOR)
+    weight(o) ~ share(o) * (FLOOR * mean rate + (1 - FLOOR) * rate(o))
+
+`kept` is counted from the population and `made` from the requested children, so that only `made` is stored. An operator
+without success keeps the floor, so that it can succeed later in the search.
+
+Memory is bounded: at most `KEEP` times the population is remembered. The same seed, scores and order of calls give the
+same children.
+
+Source: Thierens, GECCO 2005 (probability matching, there with an exponential average of rewards).
 """
 
 from __future__ import annotations
 
+import bisect
+import math
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
-from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry import needed_edits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
+
+POPULATION = 200
+PER_GROUP = 20
+KEEP = 5  # remembered members per place in the population
+HALF_LIFE = 500.0  # children
+PRIOR = 10.0
+FLOOR = 0.1  # fraction of the draws that all operators share
+TRIES_PER_CHILD = 30
+SECOND_EDIT = 0.15  # fraction of the children that are edited twice
+
+
+@dataclass(frozen=True)
+class Member:
+    """A scored candidate."""
+
+    text: str
+    """Its notation."""
+    score: float
+    operation: str
+    number: int
+    """Position in the order of arrival."""
+
+
+class GeneticSearch:
+    """A search for candidates with a high score, given and returned as notations.
+
+    limits: bounds on the children; None: those of `edits` without checks. known: returns whether a candidate must not
+    be proposed; remembered ones are excluded anyway. made: operator counts of an earlier search to continue from.
+    """
+
+    def __init__(
+        self,
+        edits: EditSet,
+        *,
+        limits: Any = None,
+        known: Callable[[str], bool] = lambda text: False,
+        made: Mapping[str, float] | None = None,
+    ) -> None:
+        self._edits, self._known = edits, known
+        self._limits = edits.limits() if limits is None else limits
+        shares = {name: edits.shares.get(name, 1.0) for name in (*edits.operations, *edits.crossovers)}
+        self._operators = OperatorChoice(shares, made)
+        self._members: list[Member] = []  # sorted, best first
+        self._texts: set[str] = set()
+        self._latest = -1
+
+    @property
+    def made(self) -> dict[str, float]:
+        """Decayed number of children by operator; the argument `made` of a later search."""
+        return dict(self._operators.made)
+
+    def tell(self, text: str, score: float, operation: str = "", *, number: int | None = None) -> None:
+        """Adds the score of a candidate; higher is better. A repeated one is ignored.
+
+        number: position in the order of arrival; by default the order of the calls.
+        """
+        number = self._latest + 1 if number is None else number
+        self._latest = max(self._latest, number)
+        if text in self._texts:
+            return
+        bisect.insort(self._members, Member(text, score, operation, number), key=lambda m: (-m.score, m.number))
+        self._texts.add(text)
+        if len(self._members) > KEEP * POPULATION:
+            self._texts.discard(self._members.pop().text)
+
+    def population(self) -> list[Member]:
+        """Returns the members, best first: at most PER_GROUP of a group of alike ones, POPULATION in all."""
+        of_group: Counter[str] = Counter()
+        chosen: list[Member] = []
+        for member in self._members:
+            group = self._edits.group(member.text)
+            of_group[group] += 1
+            if of_group[group] <= PER_GROUP:
+                chosen.append(member)
+                if len(chosen) == POPULATION:
+                    break
+        return chosen
+
+    def ask(self, n: int, rng: random.Random) -> list[ProposalIn]:
+        """Returns at most n children, all different and unknown; fewer if the tries run out."""
+        members = self.population()
+        if not members:
+            return []
+        weights = self._operators.weights(_kept(members, self._latest))
+        parents = [m.text for m in members]
+        children: dict[str, ProposalIn] = {}
+        for _ in range(n * TRIES_PER_CHILD):
+            if len(children) == n:
+                break
+            operation = self._operators.draw(rng, weights)
+            child = self._breed(operation, parents, weights, rng)
+            if child is None or child.text in children or child.text in self._texts or self._known(child.text):
+                continue
+            children[child.text] = child
+            self._operators.count(operation)
+        return list(children.values())
+
+    def _breed(
+        self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
+    ) -> ProposalIn | None:
+        edits, limits, crosses = self._edits, self._limits, operation in self._edits.crossovers
+        chosen = tuple(parents[rank(len(parents), rng)] for _ in range(1 + crosses))
+        if len(chosen) == 2:
+            crossed = edits.cross(chosen, rng, limits, operation)
+            child = None if crossed is None else crossed[0]
+        else:
+            child = edits.mutate(chosen[0], rng, operation, limits)
+        if child is None:
+            return None
+        if rng.random() < SECOND_EDIT:
+            second = self._operators.draw(rng, weights)
+            if second not in edits.crossovers:
+                child = edits.mutate(child, rng, second, limits) or child
+        return ProposalIn(child, chosen, operation)
+
+
+class OperatorChoice:
+    """The drawing weights of named operators. `made`: decayed counts of children by operator; can be stored as JSON."""
+
+    def __init__(self, shares: Mapping[str, float], made: Mapping[str, float] | None = None) -> None:
+        self.names = tuple(shares)
+        self._shares = dict(shares)
+        self.made = {name: float((made or {}).get(name, 0.0)) for name in self.names}
+
+    def weights(self, kept: Mapping[str, float]) -> list[float]:
+        """Returns (n,) weights that sum to 1. kept: weight of the surviving members by operator."""
+        mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)
+        rates = [(kept.get(o, 0.0) + PRIOR * mean) / (self.made[o] + PRIOR) for o in self.names]
+        floor = FLOOR * sum(rates) / len(rates)
+        weights = [self._shares[o] * (floor + (1 - FLOOR) * r) for o, r in zip(self.names, rates, strict=True)]
+        return [weight / sum(weights) for weight in weights]
+
+    def draw(self, rng: random.Random, weights: Sequence[float]) -> str:
+        return rng.choices(self.names, weights=weights)[0]
+
+    def count(self, name: str) -> None:
+        """Counts one child of this operator; the counts of all earlier children decay."""
+        fade = decay(1)
+        for operator in self.made:
+            self.made[operator] *= fade
+        if name in self.made:
+            self.made[name] += 1
+
+
+def decay(age: float) -> float:
+    """Returns the weight of a child after `age` later children."""
+    return math.exp2(-max(age, 0.0) / HALF_LIFE)
+
+
+def rank(n: int, rng: random.Random) -> int:
+    """Returns a rank in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling is equally likely."""
+    return min(int((n + 1) ** rng.random()) - 1, n - 1)
+
+
+def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
+    """Returns the weight of the surviving members by operator: 2 for the best, down to 0, decayed by age."""
+    kept: dict[str, float] = {}
+    for place, member in enumerate(members):
+        worth = 2 * (1 - place / len(members)) * decay(now - member.number)
+        kept[member.operation] = kept.get(member.operation, 0.0) + worth
+    return kept
+
 
 STAND_IN = 200  # largest number of unscored seeds that join the population while few candidates are scored
 

@@ -1,4 +1,10 @@
-"""`screen`: proposes the structures of a file in order. The file is streamed, so memory stays bounded."""
+"""`screen`: proposes the structures of a file in order. The file is streamed, so memory stays bounded.
+
+`enumerate`: proposes every product of a library of combinations, in a fixed order.
+
+Products are made when they are proposed, so memory holds the lists of blocks only. The cursor is the number of the
+combination, and of the product within it, so that a resumed run continues where the last one ended.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from sciagent.chemistry.combinations import Combinations
 from sciagent.chemistry.structure_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
@@ -53,3 +60,34 @@ class Screen:
         )
         self._next = batch[-1].number + 1
         return {"next": self._next}
+
+
+class Enumerate:
+    """The proposer that goes through a library of combinations."""
+
+    name = "enumerate"
+
+    def __init__(self, library: Combinations) -> None:
+        self._library = library
+
+    @property
+    def total(self) -> int | None:
+        return self._library.n_products
+
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
+        """Proposes the next `limit` products. Returns None after the last one."""
+        batch = list(islice(self._from(int(turn.cursor.get("next", 0)), int(turn.cursor.get("product", 0))), limit))
+        if not batch:
+            return None
+        workbench.propose([proposal for proposal, _ in batch])
+        return batch[-1][1]
+
+    def _from(self, start: int, product: int) -> Iterator[tuple[ProposalIn, Mapping[str, int]]]:
+        """Yields each proposal with the cursor after it."""
+        for number in range(start, self._library.size):
+            names, products = self._library.names(number), self._library.products(number)
+            for place, smiles in enumerate(products):
+                if number > start or place >= product:
+                    fault = "" if smiles else f"the groups cannot be joined: {next(iter(names.values()))}"
+                    proposal = ProposalIn(smiles, operation="enumerate", rationale=fault, names=names)
+                    yield proposal, {"next": number, "product": place + 1}

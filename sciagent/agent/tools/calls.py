@@ -14,14 +14,13 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
 from sciagent.agent.tools.offering import predicting_tools_of, tools_of
-from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
+from sciagent.agent.tools.registry import AgentBench, CallError, Observation, Registry, call_schema, read_arguments
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.servers import Servers
+    from sciagent.agent.tools.mcp_client import Servers
 
 MAX_CALLS = 8  # calls carried out per answer
 SHOWN = 8  # best candidates that the opening of an episode lists, as #1, #2 and so on

@@ -13,11 +13,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sciagent.agent.tools.predictions import Predictions, checked_predictions
-from sciagent.agent.tools.reading import CallError
-from sciagent.agent.tools.references import find, number_of, plain_notation
-from sciagent.agent.tools.registry import Observation, ToolContext
-from sciagent.chemistry.subjects.edit_set import EditByName, EditSite
+from sciagent.agent.tools.references import Predictions, checked_predictions, find, number_of, plain_notation
+from sciagent.agent.tools.registry import CallError, Observation, ToolContext
+from sciagent.chemistry.subjects.base import EditByName, EditSite
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.ports import ProposalIn
 from sciagent.domain.text import escaped, short

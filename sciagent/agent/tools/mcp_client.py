@@ -1,16 +1,20 @@
 """Connects to an MCP server, calls its tools, and reconnects after a failure.
 
 Runs in the event loop of `servers`. A failed call is not repeated, since it may have had an effect.
+
+The MCP servers of a campaign, for threads without an event loop. The event loop runs in its own thread.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import json
 import logging
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from typing import Any
 import anyio
 import httpx2
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.from_thread import start_blocking_portal
 from mcp import Client, ClientSession, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import (
@@ -33,9 +38,11 @@ from mcp.types import (
 
 from sciagent import __version__
 from sciagent.agent.bounded_http import IDENTITY, bound_body
-from sciagent.agent.foreign import line_limit
-from sciagent.domain.text import one_line, without_secrets
-from sciagent.errors import SciagentError
+from sciagent.agent.tools import line_limit
+from sciagent.agent.tools.foreign_tools import ForeignTool, plain
+from sciagent.agent.tools.registry import CallError, Observation, read_arguments
+from sciagent.domain.text import bounded, one_line, without_secrets
+from sciagent.errors import SciagentError, UsageError
 
 START_SECONDS = 30.0
 """Seconds for a server to start and to list its tools; a longer call timeout replaces it."""
@@ -220,3 +227,63 @@ def _first_of(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(str(error) or type(error).__name__, 300)
+
+
+MAX_DESCRIPTION = 600
+
+
+class Servers:
+    """The connected MCP servers of a campaign. Several threads may call tools at the same time."""
+
+    def __init__(self, servers: Iterable[Server]) -> None:
+        """Raises UsageError if a server does not start, or does not offer a tool that the campaign names."""
+        self.tools: dict[str, ForeignTool] = {}
+        """The tools, by the name that the model calls."""
+        with ExitStack() as undo:
+            self._portal = undo.enter_context(start_blocking_portal())
+            undo.callback(self._portal.call, self._portal.stop, True)
+            _, self._links = self._portal.start_task(self._hold, tuple(servers))
+            for link in self._links.values():
+                self._add_tools(link)
+            self._undo = undo.pop_all()
+
+    async def _hold(self, servers: tuple[Server, ...], *, task_status: TaskStatus[dict[str, Link]]) -> None:
+        """Runs the task that holds the connections until all are closed."""
+        async with anyio.create_task_group() as tasks:
+            task_status.started({server.name: Link(server, tasks) for server in servers})
+            await anyio.sleep_forever()
+
+    def _add_tools(self, link: Link) -> None:
+        server = link.server
+        try:
+            offered = self._portal.call(link.connect).tools
+        except ServerError as error:
+            why = server.without_secrets(str(error))
+            raise UsageError(f'the MCP server "{server.name}" of the campaign cannot be used: {why}') from None
+        for name in server.tools:
+            tool = offered[name]
+            text = one_line(tool.description or tool.title or f"The tool {name} of {server.name}.", MAX_DESCRIPTION)
+            schema = json.loads(server.without_secrets(json.dumps(tool.input_schema)))
+            added = ForeignTool(server.name, name, server.without_secrets(text), plain(schema))
+            self.tools[added.name] = added
+
+    def call(self, name: str, arguments: str) -> Observation:
+        """Carries out a call as the model wrote it and waits for the answer. name: a key of `tools`. Faults of the call
+        or the server are reported in the observation, not raised."""
+        tool = self.tools[name]
+        link = self._links[tool.server]
+        try:
+            given = read_arguments(arguments)
+            tool.check(given)
+            result = self._portal.start_task_soon(link.call, tool.tool, given).result()
+        except CallError as error:
+            return Observation(False, bounded(f"error: {error}"))
+        except (ServerError, concurrent.futures.CancelledError, RuntimeError) as error:
+            why = error if isinstance(error, ServerError) else "the campaign stops"
+            text = f"error: the server {tool.server} was asked in vain: {why}. Go on without it, or try again later."
+            return Observation(False, bounded(link.server.without_secrets(text)))
+        return Observation(not result.is_error, link.server.without_secrets(tool.observed(result)))
+
+    def close(self) -> None:
+        """Cancels the open calls and ends the programs that were started."""
+        self._undo.close()

@@ -12,7 +12,7 @@ from sciagent.domain.budget import WEEK, Budget, BudgetLimits
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position
 from sciagent.store.campaign_state import standings
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts

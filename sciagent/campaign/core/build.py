@@ -1,51 +1,203 @@
-"""Builds a campaign from its spec and the ledger: rungs with their verifiers, rules, limits and cost models."""
+"""Builds a campaign from its spec and the ledger: rungs with their verifiers, rules, limits and cost models.
+
+Derived values of a campaign: they are computed with the answer of their last rung, and recorded as evidence.
+
+The gates by which a molecule is judged before it is proposed: those of fast rungs that need no calculation.
+
+The scores by a control: a rung that runs by lot on settled candidates and decides nothing.
+
+Its answers are in none of the rungs that a verdict, a law or a reward reads. They are shown beside the rewards of a
+policy, in `sciagent rewards guards`.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.agent.proposers.lists import SEED, Screen
+from sciagent.agent.proposers.lists import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugins import PluginProposer, ProposerTask
-from sciagent.campaign.core.calibrating import LedgerFits, fits_of
-from sciagent.campaign.core.control_scores import control_rules
-from sciagent.campaign.core.derived_values import check_derived
-from sciagent.campaign.core.free_gates import FreeGates
-from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
+from sciagent.campaign.core.calibrating import LedgerFits
+from sciagent.campaign.core.judge import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.core.libraries import library_of
-from sciagent.campaign.core.opening import as_begun, stored_spec
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.rungs import RungSpec
-from sciagent.campaign.file.schedulers import PricedSpec
+from sciagent.campaign.file.rungs import SHARE, RungSpec
 from sciagent.campaign.file.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.campaign.file.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.calibration import Fit, Fits, in_use
-from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
-from sciagent.domain.objectives import Objective
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.states import Standing
-from sciagent.domain.tiers import Tier
+from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
+from sciagent.domain.ladder import Position, Tier
+from sciagent.domain.objectives import Objective, utility
+from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.ports import Proposer
+from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
-from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.results import candidates, evidence, pooled
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.availability import unavailable
-from sciagent.verification.contract import BaseVerifier
+from sciagent.verification.contract import BaseVerifier, Verifier
 from sciagent.verification.cost import CostModel, cost_or_none
+from sciagent.verification.registry import OURS, provider
 from sciagent.verification.sandbox.host import Limits
+
+if TYPE_CHECKING:
+    from sciagent.scheduling.arrays import Mask
+
+
+Result = TypeVar("Result", Finding, RecordedEvidence)
+
+
+def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> Result:
+    """Returns the result of a rung with the derived values that are known after it. earlier: answers of lower rungs."""
+    if not rung.spec.derived or result.outcome is not Outcome.OK:
+        return result
+    values: dict[Part, Quantity] = {}
+    for position, measured in [*((a.position, a.measured) for a in earlier), (rung.rules.position, result.measured)]:
+        values |= {(position, each.property): each.quantity for each in measured}
+    added = tuple(value for prop in rung.spec.derived if (value := prop.measured(values)) is not None)
+    return replace(result, measured=result.measured + added)
+
+
+def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
+    """Records the derived values of candidates if their parts are in the ledger. A value whose parts have changed
+    supersedes the earlier one. Call it in a write transaction."""
+    derived = [prop for rung in built.rungs for prop in rung.spec.derived]
+    if not derived or not candidate_ids:
+        return
+    answers = {}
+    for position in sorted({position for prop in derived for position in prop.rungs}):
+        computation = built.rungs[position].verifier.computation
+        answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
+    loaded = candidates.load(connection, list(candidate_ids))
+    for prop in derived:
+        held = evidence.latest(connection, candidate_ids, Computation(VERIFIER, VERSION, prop.settings_hash))
+        for id_, candidate in loaded.items():
+            used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
+            new = _evidence(prop, candidate.key, id_, used, held.get(id_))
+            if new is not None:
+                evidence.record_once(connection, [new])
+
+
+def _evidence(
+    prop: DerivedProperty,
+    candidate_key: str,
+    candidate_id: int,
+    used: Mapping[Position, RecordedEvidence],
+    held: tuple[RecordedEvidence, int] | None,
+) -> NewEvidence | None:
+    """Returns the evidence to record; None if there is no value, or the ledger has it already.
+
+    used: answers by position of the rung. held: the current evidence and its revision."""
+    measured = prop.measured({(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured})
+    if measured is None or (held is not None and held[0].measured == (measured,)):
+        return None
+    revision = 0 if held is None else held[1] + 1
+    inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
+    key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
+    kind = measured.quantity.uncertainty_kind
+    facts = {"formula": prop.formula.text} | ({UNCERTAINTY_KIND: {measured.property: kind}} if kind else {})
+    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=facts)
+    if held is None:
+        return NewEvidence(finding, key, candidate_id)
+    return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)
+
+
+def check_derived(connection: Connection, spec: CampaignSpec) -> None:
+    """Raises UsageError for a derived property that the ledger knows in another unit."""
+    wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
+    for name, unit in evidence.stored_units(connection, list(wanted)).items():
+        if unit != wanted[name]:
+            raise UsageError(
+                f'derived property "{name}": this ledger has values of a property of this name in {unit}, which is not '
+                f"{wanted[name]}; give it another name"
+            )
+
+
+class FreeGates:
+    """The gates of the leading fast rungs whose verifier defines `glance`, such as `molecule.checks`.
+
+    A refusal counts as a missed gate where the rung drops what it refuses. Limits of objectives are no gates.
+    """
+
+    def __init__(self, rungs: Sequence[BuiltRung]) -> None:
+        """rungs: the leading fast rungs."""
+        parts = [part for rung in rungs for prop in rung.spec.derived for part in prop.parts.values()]
+        self._rungs = [
+            (rung, {*rung.rules.gate, *(name for position, name in parts if position == rung.rules.position)})
+            for rung in rungs
+            if type(rung.verifier).glance is not Verifier.glance and provider(rung.verifier.name).split()[0] == OURS
+        ]
+
+    def missed(self, candidate: Candidate) -> str | None:
+        """Returns in one line which gate the candidate misses, or why a rung refuses it; None if it misses none.
+
+        A value that cannot be computed here misses nothing: the rung itself reports the error.
+        """
+        earlier: list[Answer] = []
+        for rung, names in self._rungs:
+            try:
+                finding = rung.verifier.glance(candidate, names)
+            except SimulatorError:
+                continue
+            if finding is None or (finding.outcome is not Outcome.OK and not rung.rules.drop_on_refusal):
+                continue
+            finding = with_derived(rung, finding, earlier)
+            known = {m.property for m in finding.measured}
+            gate = {name: window for name, window in rung.rules.gate.items() if name in known}
+            judgement = judge(replace(rung.rules, accept={}, gate=gate), finding)
+            earlier.append(Answer(rung.rules.position, judgement, finding.measured))
+            if judgement.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE):
+                return f"{judgement.reason}: {judgement.detail}"
+        return None
+
+
+def control_rules(rung: RungSpec, position: int) -> RungRules:
+    """Returns the rules of a control, which judge nothing. position: the one after the ladder."""
+    return RungRules(str(rung.tier), {}, False, frozenset(rung.measured()), Position(position), {}, False)
+
+
+def is_drawn(control: BuiltRung, seed: int, keys: Iterable[str]) -> Mask:
+    """Returns (n,) whether the control runs on candidates, by their keys.
+
+    The lots are others than those of the audit and of `lottery`, so that what these chose plays no part.
+    """
+    drawn: Mask = lots(seed, (f"{control.spec.rung}:{key}" for key in keys)) < (control.spec.share or SHARE)
+    return drawn
+
+
+def control_score(control: RungSpec, objectives: Sequence[Objective], answer: RecordedEvidence) -> float | None:
+    """Returns the score of a candidate by its control; None if the answer does not tell.
+
+    With limits, those of the control or else of the objectives that it measures, the score is 1 if all values lie
+    within them and 0 if one does not; without any, it is the utility of the objectives that it measures.
+    """
+    if answer.outcome is not Outcome.OK:
+        return None
+    values = {measured.property: measured.quantity for measured in answer.measured}
+    own = [objective for objective in objectives if objective.property in control.measured()]
+    limits = control.accepted() or {o.property: o.accept for o in own if o.accept is not None}
+    if not limits:
+        return utility(own, {name: quantity.value for name, quantity in values.items()})
+    if not limits.keys() <= values.keys():
+        return None
+    misses = [window.misses(values[name]) for name, window in limits.items()]
+    if any(missed not in (None, Reason.NOT_MEASURED) for missed in misses):
+        return 0.0
+    return None if Reason.NOT_MEASURED in misses else 1.0
 
 
 @dataclass(frozen=True)
@@ -202,7 +354,7 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
     fits: calibrations, by position of the rung.
     """
-    ladder = BuiltLadder(spec, _build_rungs(spec, {}, {}))
+    ladder = BuiltLadder(spec, build_rungs(spec, {}, {}))
     for position, by_property in (fits or {}).items():
         ladder.rungs[position].all_fits.update(by_property)
     return ladder
@@ -213,7 +365,7 @@ def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
     return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds", "hits"), {}, {})
 
 
-def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
+def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     accept = {o.property: o.accept for o in spec.domain_objectives()}
     position, units = spec.terminal_position, spec.chosen_units()
     rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, spec.goal.kind, units)
@@ -243,114 +395,6 @@ def _built(
         )
         for rung, rung_rules in zip(ladder, rules, strict=True)
     )
-
-
-def create_or_open(
-    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
-) -> tuple[Built, list[str]]:
-    """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
-
-    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
-    Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
-    """
-    amended: list[str] = []
-    with ledger.begin() as connection:
-        row = campaigns.find(connection, spec.campaign)
-        spec = spec if row is None else as_begun(spec, source, row)
-        where = str(spec.base.resolve())
-        stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
-        check_derived(connection, spec)
-        if row is None:
-            if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
-                campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
-            fits_of(connection, spec)  # raises an error if a calibration cannot be made
-            identity, rungs = spec.identity_hash, _rung_rows(spec)
-            row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
-        elif row.identity_hash != spec.identity_hash:
-            address = ledger.url.render_as_string(hide_password=True)
-            raise UsageError(
-                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n'
-                f"  {spec.identity_diff(row.spec)}\n"
-                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
-                "(evidence is reused)."
-            )
-        elif row.spec_hash != spec.hash:
-            amended = spec.diff(row.spec)
-            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
-            changes = [(key, old.get(key), new[key]) for key in new if old.get(key) != new[key]]
-            campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
-            _retry_limited(connection, row, new)
-            row = campaigns.get(connection, spec.campaign)
-        ladder = _stored_rungs(connection, row, spec)
-    return Built(ledger, row, spec, ladder), amended
-
-
-def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
-    """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
-    rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
-    for rung in spec.all_rungs:
-        verifier, stored = rung.configured, rows[rung.rung]
-        if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
-            raise UsageError(
-                f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
-                f"defaults than when the campaign began (version {stored.verifier_version}); "
-                "start a campaign of a new name"
-            )
-    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
-    built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
-    for each in built:
-        each.all_fits.update(rows[each.spec.rung].all_fits)
-    return built
-
-
-def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
-    """Queues jobs again that exceeded a limit which was raised since. They have no evidence to supersede."""
-    reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
-    ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
-    again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
-    for rung, old, new in ladder:
-        raised = [outcome for limit, outcome in reasons.items() if new["limits"][limit] > old["limits"][limit]]
-        queued = jobs.requeue(connection, row.id, rung.id, raised) if raised else ()
-        for candidate_id in () if rung.control else queued:
-            standings.update(connection, row.id, candidate_id, **again)
-
-
-def open_stored(ledger: Ledger, name: str, who: str) -> Built:
-    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
-    with ledger.read() as connection:
-        row = campaigns.get(connection, name)
-    return create_or_open(ledger, stored_spec(row), row.source, who)[0]
-
-
-def open_for_people(ledger: Ledger, name: str) -> Built:
-    """Opens a stored campaign for a person's command; the proposer's files need not exist."""
-    with ledger.read() as connection:
-        return open_within(connection, ledger, name)
-
-
-def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
-    """Like `open_for_people`, in a transaction that is open. Many readers that each wanted a second connection would
-    wait for each other."""
-    row = campaigns.get(connection, name)
-    spec = as_begun(stored_spec(row, candidates=False), row.source, row)
-    return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
-
-
-def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
-    return [
-        {
-            "position": position,
-            "name": rung.rung,
-            "verifier": rung.configured.name,
-            "verifier_version": rung.configured.version,
-            "tier": str(rung.tier),
-            "settings": rung.configured.settings.model_dump(mode="json"),
-            "settings_hash": rung.configured.settings_hash,
-            "gate": {} if rung.control else {k: [w.low, w.high] for k, w in rung.window_gates().items()},
-            "control": rung.control,
-        }
-        for position, rung in enumerate(spec.all_rungs)
-    ]
 
 
 def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.derived import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.campaign.spec.calibrations import WantedCalibration, calibrations
 from sciagent.domain.calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled
-from sciagent.store.views.shared_values import ImportedLevel, imported_levels
+from sciagent.store.views.values import ImportedLevel, imported_levels
 
 # a text that YAML reads as a text without quotes
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)

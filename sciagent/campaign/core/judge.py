@@ -11,12 +11,11 @@ from sciagent.domain.chosen_units import Units, show_window, shown_quantity
 from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.lab import NOT_OBTAINED
-from sciagent.domain.ladder import Position
+from sciagent.domain.ladder import Position, Tier
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.domain.quantities import Quantity, stated
 from sciagent.domain.states import Standing
-from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.likenesses import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
 

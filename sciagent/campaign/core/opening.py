@@ -1,14 +1,26 @@
-"""The spec of a campaign as the ledger has it."""
+"""Creates, amends and opens campaigns of the ledger, from the spec as the ledger has it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.load import parse_spec
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung, build_rungs, check_derived
+from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
+from sciagent.campaign.file.schedulers import PricedSpec
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, spend
 from sciagent.verification.registry import Defined, defined, is_function, verifier_names
 
 
@@ -45,3 +57,111 @@ def _for_people(
 ) -> CampaignSpec:
     """Parses a stored spec once: a server needs it for each page. verifiers, functions: those that it may name."""
     return parse_spec(source, name, base, candidates=False)
+
+
+def create_or_open(
+    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
+) -> tuple[Built, list[str]]:
+    """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
+
+    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
+    Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
+    """
+    amended: list[str] = []
+    with ledger.begin() as connection:
+        row = campaigns.find(connection, spec.campaign)
+        spec = spec if row is None else as_begun(spec, source, row)
+        where = str(spec.base.resolve())
+        stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
+        check_derived(connection, spec)
+        if row is None:
+            if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
+                campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
+            fits_of(connection, spec)  # raises an error if a calibration cannot be made
+            identity, rungs = spec.identity_hash, _rung_rows(spec)
+            row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
+        elif row.identity_hash != spec.identity_hash:
+            address = ledger.url.render_as_string(hide_password=True)
+            raise UsageError(
+                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n'
+                f"  {spec.identity_diff(row.spec)}\n"
+                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
+                "(evidence is reused)."
+            )
+        elif row.spec_hash != spec.hash:
+            amended = spec.diff(row.spec)
+            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
+            changes = [(key, old.get(key), new[key]) for key in new if old.get(key) != new[key]]
+            campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
+            _retry_limited(connection, row, new)
+            row = campaigns.get(connection, spec.campaign)
+        ladder = _stored_rungs(connection, row, spec)
+    return Built(ledger, row, spec, ladder), amended
+
+
+def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
+    rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
+    for rung in spec.all_rungs:
+        verifier, stored = rung.configured, rows[rung.rung]
+        if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
+            raise UsageError(
+                f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
+                f"defaults than when the campaign began (version {stored.verifier_version}); "
+                "start a campaign of a new name"
+            )
+    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
+    built = build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
+    for each in built:
+        each.all_fits.update(rows[each.spec.rung].all_fits)
+    return built
+
+
+def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
+    """Queues jobs again that exceeded a limit which was raised since. They have no evidence to supersede."""
+    reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
+    again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
+    for rung, old, new in ladder:
+        raised = [outcome for limit, outcome in reasons.items() if new["limits"][limit] > old["limits"][limit]]
+        queued = jobs.requeue(connection, row.id, rung.id, raised) if raised else ()
+        for candidate_id in () if rung.control else queued:
+            standings.update(connection, row.id, candidate_id, **again)
+
+
+def open_stored(ledger: Ledger, name: str, who: str) -> Built:
+    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+    return create_or_open(ledger, stored_spec(row), row.source, who)[0]
+
+
+def open_for_people(ledger: Ledger, name: str) -> Built:
+    """Opens a stored campaign for a person's command; the proposer's files need not exist."""
+    with ledger.read() as connection:
+        return open_within(connection, ledger, name)
+
+
+def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
+    """Like `open_for_people`, in a transaction that is open. Many readers that each wanted a second connection would
+    wait for each other."""
+    row = campaigns.get(connection, name)
+    spec = as_begun(stored_spec(row, candidates=False), row.source, row)
+    return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+
+
+def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
+    return [
+        {
+            "position": position,
+            "name": rung.rung,
+            "verifier": rung.configured.name,
+            "verifier_version": rung.configured.version,
+            "tier": str(rung.tier),
+            "settings": rung.configured.settings.model_dump(mode="json"),
+            "settings_hash": rung.configured.settings_hash,
+            "gate": {} if rung.control else {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            "control": rung.control,
+        }
+        for position, rung in enumerate(spec.all_rungs)
+    ]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.derived_values import record_derived, with_derived
+from sciagent.campaign.core.build import Built, BuiltRung, record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
 from sciagent.domain.calibration import calibrated
@@ -19,7 +18,7 @@ from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import DEATHS, JobState, Standing
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state import directives, standings, watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
@@ -51,7 +50,7 @@ def run_directly(
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:
-            directives.lock(connection, campaign_id)
+            watermarks.lock(connection, campaign_id)
         record = DirectResult(verifier, candidate_id, key, result, files, rung.declared(candidate))
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)

@@ -10,8 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.crew import MARGIN, Crew, Places, PlannedJob
-from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, Places, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position

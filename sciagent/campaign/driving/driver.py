@@ -1,36 +1,139 @@
-"""The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger."""
+"""The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger.
+
+Chooses, by lot, the settled candidates of a campaign on which its control runs.
+
+Makes the calibrations of a campaign again when a driver starts, and places its candidates if they have changed.
+"""
 
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, check_engines, check_here, prepare
-from sciagent.campaign.driving.control_draws import ControlDraws
-from sciagent.campaign.driving.crew import Crew, Pace, Places
+from sciagent.campaign.core.build import Built, check_engines, check_here, is_drawn, prepare
+from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
-from sciagent.campaign.driving.inbox import Mailbox
-from sciagent.campaign.driving.intake import Intake
-from sciagent.campaign.driving.joint_crew import JointCrew
-from sciagent.campaign.driving.lab_jobs import WorldJobs
+from sciagent.campaign.driving.inbox import Intake, Mailbox
+from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reprice, wake_again, with_people
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
-from sciagent.campaign.driving.people_out import reprice, wake_again, with_people
-from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
+from sciagent.campaign.driving.session import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, Pace, Places
+from sciagent.campaign.file.rungs import SHARE
 from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
-from sciagent.domain.states import CampaignState
+from sciagent.domain.calibration import Fit
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
-from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
+from sciagent.store.campaign_state.campaigns import log_event
+from sciagent.store.database import tables as t
+from sciagent.store.results import laws
 from sciagent.verification.sandbox.host import Worker, sweep
+
+LOOK_SECONDS = 1.0  # shortest time between two looks for settled candidates while jobs run
+LOOK_SHARE = 0.03  # largest share of the driver's time for looks
+
+
+class ControlDraws:
+    """The candidates that wait for the control. Their number is limited by the budget of its rung."""
+
+    def __init__(self, session: DriverSession, connection: Connection) -> None:
+        self._session = session
+        control = session.built.control
+        self._seen = set() if control is None else standings.decided_on(connection, control.id)
+        self._waiting: list[int] = []
+        self._look_at = 0.0
+
+    def due(self, connection: Connection, idle: bool, places: Collection[Position], slots: int) -> list[Choice]:
+        """Returns at most `slots` choices. idle: whether no job runs, so that settled candidates are looked for at
+        once. places: positions of rungs with a place for a job."""
+        control = self._session.built.control
+        if control is None or control.rules.position not in places:
+            return []
+        if idle or time.monotonic() >= self._look_at:
+            self._look(connection)
+        left = self._session.budget.remaining_jobs(control.rules.position)
+        share = control.spec.share or SHARE
+        why = f"control: drawn with a chance of {share:g}"
+        n = slots if left is None else min(slots, left)
+        return [Choice(id_, control.rules.position, 0.0, share, why) for id_ in self._waiting[:n]]
+
+    def take(self, started: Collection[int]) -> None:
+        """Removes candidates for which the control was started or its evidence reused."""
+        self._waiting = [id_ for id_ in self._waiting if id_ not in started]
+
+    def _look(self, connection: Connection) -> None:
+        """Draws the lots of candidates that have been settled since the last look."""
+        begun, built = time.monotonic(), self._session.built
+        assert built.control is not None
+        settled = standings.settled(connection, built.row.id)
+        new = [id_ for id_ in settled if id_ not in self._seen]
+        self._seen.update(new)
+        if new:
+            keys = laws.keys(connection, new)
+            drawn = is_drawn(built.control, built.spec.seed, (keys[id_] for id_ in new))
+            self._waiting += [id_ for id_, is_chosen in zip(new, drawn, strict=True) if is_chosen]
+        took = time.monotonic() - begun
+        self._look_at = time.monotonic() + max(LOOK_SECONDS, took / LOOK_SHARE)
+
+
+LATER = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
+EXACT = ("n", "kind", "measured_level", "is_used")
+ALIKE = 1e-9  # relative difference of two fits that counts as none
+
+
+def refit(connection: Connection, built: Built) -> None:
+    """Makes the fits again from what the ledger holds now. If one has changed, it is stored and the candidates that
+    its rung has answered are placed again. Call it with the driver lease. Raises UsageError as `fits_of` does."""
+    changed: dict[int, dict[str, Fit]] = {}
+    lowest = len(built.rungs)
+    for position, fits in fits_of(connection, built.spec).items():
+        rung = built.rungs[position]
+        for name, fit in fits.items():
+            if _has_changed(rung.all_fits.get(name), fit):
+                changed.setdefault(rung.id, {})[name] = fit
+                if name in rung.fits or fit.is_used:
+                    lowest = min(lowest, position)
+                rung.all_fits[name] = fit
+                line = fit.sentence(rung.spec.rung, built.row.units.get(name))
+                log_event(connection, built.row.id, "calibrated", {"fit": line})
+    if changed:
+        watermarks.write(connection, built.row.id, changed)
+        _place_again(connection, built, lowest)
+
+
+def _has_changed(old: Fit | None, new: Fit) -> bool:
+    if old is None or any(getattr(old, name) != getattr(new, name) for name in EXACT):
+        return True
+    pairs = ((old.slope, new.slope), (old.intercept, new.intercept), (old.mean_absolute_error, new.mean_absolute_error))
+    return not all(math.isclose(a, b, rel_tol=ALIKE, abs_tol=1e-12) for a, b in pairs)
+
+
+def _place_again(connection: Connection, built: Built, lowest: int) -> None:
+    """Places the candidates again that have an answer of the rung at position `lowest` or of a higher one."""
+    c = t.campaign_candidate.c
+    query = sa.select(c.candidate_id).where(c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(LATER))
+    for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
+        before: Mapping[str, object] = standings.get(connection, built.row.id, candidate_id)
+        kept = {name: before[name] for name in PLACE}
+        settle_again(connection, built, candidate_id, kept)
+
+
+PLACE = (*("standing", "position", "verdict", "reason", "detail"), *("depth", "score", "utility", "is_hit", "hit_tier"))
+"""Columns of `campaign_candidate` that hold a place."""
+
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
 _AWAY = (LedgerAwayError, LedgerReplacedError)

@@ -1,4 +1,7 @@
-"""The driver's mailbox: reads people's directives and carries out pause, resume, stop and amend."""
+"""The driver's mailbox: reads people's directives and carries out pause, resume, stop and amend.
+
+The intake of a campaign: asks the proposer for candidates when too few are waiting.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import time
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import open_stored
-from sciagent.campaign.driving.session import DriverSession, Heartbeat
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.driving.session import TOKENS, DriverSession, Heartbeat, ProposalsEnd
+from sciagent.campaign.proposing.slots import Source
 from sciagent.domain.directives import Verb
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError
 from sciagent.execution.worker import completing
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
+from sciagent.store.database import tables as t
+from sciagent.store.views import campaign_counts
 
 LISTEN_SECONDS = 0.2  # interval between looks into the ledger; each dispatch looks as well
 
@@ -97,3 +105,99 @@ class Mailbox:
             session.amend(built, connection)
             for crew in session.crews:
                 crew.amend(connection)
+
+
+PROPOSING = ("core_seconds", TOKENS)  # resources that a turn of the proposer spends without a reservation
+
+
+class Intake:
+    """Runs turns of a campaign's proposer within the budget."""
+
+    starved: bool = False
+    """Whether the proposer could continue but the budget leaves nothing for it."""
+    holding: bool = False
+    """Whether the proposer waits for the first paid rung; more expensive rungs then wait too."""
+    is_asking: bool = False
+    """Whether the proposer was asked for more candidates."""
+    ended: ProposalsEnd | None = None
+    """Why the proposer is not asked any more; None while it can be asked."""
+    n_proposals: int
+    """Number of proposals so far, by the proposer and by people."""
+
+    def __init__(self, source: Source, connection: Connection, campaign_id: int) -> None:
+        self.source = source
+        self._over: ProposalsEnd | None = None  # the end by the proposer itself
+        self._barren = 0  # number of successive turns without a new candidate
+        self.recount(connection, campaign_id)
+
+    def recount(self, connection: Connection, campaign_id: int) -> None:
+        """Counts the proposals in the ledger again, since people add proposals as well."""
+        self.n_proposals = campaign_counts.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
+
+    def propose(self, session: DriverSession, insist: bool = False) -> bool:
+        """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. insist: also if more wait, or the
+        first paid rung has not answered yet, since nothing that waits can start. Returns True if there was a turn, or
+        if the proposer has just ended."""
+        built, budget, purchasing = session.built, session.budget, session.purchasing
+        self.holding = self.starved = self.is_asking = False
+        limit = built.spec.proposer.batch
+        if built.spec.budget.proposals is not None:
+            limit = min(limit, built.spec.budget.proposals - self.n_proposals)
+        if built.spec.budget.verifications is not None and built.decides_at_once:
+            with built.ledger.read() as connection:  # each proposal may be verified within the turn
+                limit = min(limit, session.verifications_left(connection) or 0)
+        purchasing.come = self._share_made(built)
+        self.ended = self._over or self._limit_reached(session, limit)
+        if self.ended is not None:
+            if self.ended.state is not CampaignState.FAILED:  # after a failure the rest of the budget is kept
+                purchasing.come = 1.0
+            return False
+        if any(budget.room(resource) <= 0 for resource in PROPOSING):
+            self.starved = True  # running jobs may still give back a part of their reservations
+            return False
+        if not insist:
+            with built.ledger.read() as connection:
+                if purchasing.wants(connection) >= built.ahead:
+                    return False
+                self.holding = built.waits and purchasing.is_preparing(connection)
+        return not self.holding and self._turn(limit, budget)
+
+    def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
+        """Returns the limit of the budget that allows no more proposals for good. limit: number of proposals that it
+        allows now."""
+        spec, budget = session.built.spec, session.budget
+        if spec.budget.proposals is not None and self.n_proposals >= spec.budget.proposals:
+            return ProposalsEnd(f"{self.n_proposals} of {spec.budget.proposals} proposals made")
+        if limit <= 0:
+            return ProposalsEnd(f"all {spec.budget.verifications} verifications are used")
+        spent = budget.spent_up(TOKENS)
+        return None if spent is None else ProposalsEnd(spent, CampaignState.BUDGET_SPENT)
+
+    def _share_made(self, built: Built) -> float | None:
+        """Returns the share of all proposals that were made so far; None if their total is unknown."""
+        totals = (built.spec.budget.proposals, self.source.total)
+        known = [total for total in totals if total is not None]
+        return min(1.0, max(self.n_proposals, 1) / max(min(known), 1)) if known else None
+
+    def _turn(self, limit: int, budget: BudgetTracker) -> bool:
+        """Runs the proposer's next turn; returns True if there was one, or if the proposer has no more."""
+        self.is_asking = True
+        if not self.source.prepare():
+            return False
+        taken = self.source.take(limit)
+        if taken is None:
+            fault = self.source.fault
+            total = self.source.total
+            if fault is not None:
+                self._over = ProposalsEnd(fault, CampaignState.FAILED)
+            elif total is not None:
+                self._over = ProposalsEnd(f"all {total} candidates of the proposer were proposed")
+            else:
+                self._over = ProposalsEnd("the proposer has no more candidates")
+            return True
+        budget.spend(taken.cost)
+        self.n_proposals += taken.n_proposals
+        self._barren = self._barren + 1 if taken.barren else 0
+        if self._barren >= self.source.patience:
+            self._over = ProposalsEnd(f"nothing new in {self._barren} turns of the proposer")
+        return True

@@ -1,24 +1,176 @@
 """The crew of people: puts jobs on the lab's list, limits how many are on it, and settles what was answered.
 
 Nobody waits for people: a driver with nothing else to do ends, and its campaign is `waiting`.
+
+Tasks that are with people: their order, which is made again at most once a day, and the end of their campaign.
+
+Tasks that nobody has begun get a new priority, and those that others have overtaken are withdrawn.
+
+Only the scheduler `priced` learns what changes their order. A task stays as it is once a person has acted on it: it was
+promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. So does one that the
+audit has drawn, since a draw is not taken back.
+
+Two crews as one: computers run some rungs of a campaign, and people do the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
-from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.campaign.driving.people_out import needed
-from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
+from sciagent.campaign.driving.session import Crew, DriverSession, Ending, Pace, Places, PlannedJob, Quota
 from sciagent.domain.lab import QUEUE
 from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
+from sciagent.domain.states import CampaignState
+from sciagent.scheduling.candidate_pool import RECENT, enough
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, offers, spend
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import Untouched
+from sciagent.store.views import campaign_counts
+
+EVERY = timedelta(days=1)
+REPRICED = "repriced"
+OVERTAKEN = "others promise more by what was answered since"
+SPARE = "the others that are out are likely to bring the hits that are still asked for"
+
+
+def reprice(connection: Connection, session: DriverSession) -> None:
+    """Orders the campaign's list again if the last time is a day ago. Call it with the driver's lease, when the
+    scheduler is open."""
+    built = session.built
+    if not built.asked or not _is_due(connection, built.row.id):
+        return
+    position = {rung.id: rung.rules.position for rung in built.asked}
+    untouched = [task for task in tasks.untouched(connection, built.row.id) if task.rung_id in position]
+    listed = {task.candidate_id: position[task.rung_id] for task in untouched}
+    if not listed:
+        return
+    kept = session.purchasing.reorder(connection, listed)
+    if kept is None:
+        return
+    spare = _spare(connection, session, listed, kept)
+    kept = {id_: choice for id_, choice in kept.items() if id_ not in spare}
+    for task in untouched:
+        if task.candidate_id in kept:
+            jobs.prefer(connection, task.id, kept[task.candidate_id].index)
+    _decide(connection, session, untouched, kept, spare)
+    withdrawn = _withdraw(connection, session, untouched, kept)
+    session.log(connection, REPRICED, tasks=len(listed), withdrawn=withdrawn)
+
+
+def _withdraw(
+    connection: Connection, session: DriverSession, untouched: Sequence[Untouched], kept: Mapping[int, Choice]
+) -> int:
+    """Takes the tasks that are not kept off the list; returns the number of their candidates."""
+    gone = [task for task in untouched if task.candidate_id not in kept]
+    jobs.cancel_queued(connection, [task.id for task in gone])
+    withdrawn = sorted({task.candidate_id for task in gone})
+    for candidate_id in withdrawn:
+        settle_again(connection, session.built, candidate_id)
+    session.purchasing.withdrew(connection, withdrawn)
+    session.budget.refresh(session.built, connection)
+    return len(withdrawn)
+
+
+def needed(connection: Connection, session: DriverSession, out: int) -> float:
+    """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
+
+    out: number of candidates with such a task. Each counts with the share of hits among the latest answers.
+    """
+    built, goal = session.built, session.built.spec.goal
+    if goal.kind != "hits" or not goal.count:
+        return math.inf
+    latest = campaign_counts.latest_hits(connection, built.row.id, built.terminal, RECENT)
+    return max(0, enough(goal.count, session.hits, latest) - out)
+
+
+def _spare(
+    connection: Connection, session: DriverSession, listed: Mapping[int, Position], kept: Mapping[int, Choice]
+) -> set[int]:
+    """Returns the candidates of the least urgent tasks of the terminal rung that the goal is not likely to need."""
+    terminal = session.built.terminal
+    here = sorted((id_ for id_ in kept if listed[id_] == terminal), key=lambda id_: -kept[id_].index)
+    if not here:
+        return set()
+    all_here = tasks.open_candidates(connection, session.built.rungs[terminal].id)
+    out = sum(listed.get(id_) != terminal for id_ in all_here)
+    most = needed(connection, session, out)
+    return set(here[int(min(most, len(here))) :])
+
+
+def _is_due(connection: Connection, campaign_id: int) -> bool:
+    last = campaigns.last_event(connection, campaign_id, REPRICED)
+    return last is None or db_now(connection) - last >= EVERY
+
+
+def _decide(
+    connection: Connection,
+    session: DriverSession,
+    untouched: list[Untouched],
+    kept: Mapping[int, Choice],
+    spare: Set[int],
+) -> None:
+    """Records a decision for each candidate, so that its page and the list say why it is there, or is not any more."""
+    kind = session.built.spec.scheduler.kind
+    rung_of = {task.candidate_id: task.rung_id for task in untouched}
+    decisions = []
+    for candidate_id, rung_id in rung_of.items():
+        choice = kept.get(candidate_id)
+        decisions.append(
+            {
+                "candidate_id": candidate_id,
+                "rung_id": rung_id,
+                "action": "withdraw" if choice is None else "reprice",
+                "chooser": kind,
+                "why": f"{kind}: {SPARE if candidate_id in spare else OVERTAKEN}" if choice is None else choice.why,
+                "propensity": 1.0,
+                "index": None if choice is None else choice.index,
+                "law_version": None if choice is None else choice.law,
+                "price": None if choice is None else choice.price,
+            }
+        )
+    standings.decide(connection, session.built.row.id, decisions)
+
+
+def wake_again(connection: Connection, session: DriverSession, state: CampaignState) -> None:
+    """Lets a dispatcher look at a campaign that waits for people after a day, if its list may then change."""
+    built = session.built
+    if state is CampaignState.WAITING and session.purchasing.reorders and tasks.untouched(connection, built.row.id):
+        campaigns.wake(connection, built.row.id, db_now(connection) + EVERY)
+
+
+def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
+    """Returns `waiting` in place of an end while people have tasks. A reached goal ends the campaign; tasks that nobody
+    has claimed are then taken off the list. A model that failed is asked again after the next answer of people."""
+    built, (state, why) = session.built, ending
+    if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
+        return ending
+    if session.is_goal_reached:
+        withdraw(connection, built)
+        return ending
+    if not tasks.open_by_rung(connection, built.row.id):
+        return ending
+    return CampaignState.WAITING, f"for people; {why}" if state is CampaignState.FAILED else "for people"
+
+
+def withdraw(connection: Connection, built: Built) -> None:
+    """Cancels all tasks that nobody has claimed."""
+    waiting = tasks.unclaimed(connection, built.row.id)
+    jobs.cancel_queued(connection, list(waiting))
+    for candidate_id in sorted(set(waiting.values())):
+        settle_again(connection, built, candidate_id)
+
 
 OFFER = Offer(QUEUE, None, None)
 
@@ -111,3 +263,88 @@ class WorldJobs(Crew):
 
     def close(self) -> None:
         return None
+
+
+class JointPlaces:
+    """The places of one dispatch, of computers and of people. Neither takes those of the other."""
+
+    def __init__(self, computers: Places, people: Quota, of_people: frozenset[Position]) -> None:
+        self._computers, self._people, self._of_people = computers, people, of_people
+        self._is_closed = False  # whether no less urgent job may overtake one that the computers had no place for
+
+    @property
+    def open(self) -> frozenset[Position]:
+        return self._computers.open | self._people.open
+
+    @property
+    def wanted(self) -> int:
+        return self._computers.wanted + self._people.wanted
+
+    @property
+    def has_free(self) -> bool:
+        return self._computers.has_free or self._people.has_free
+
+    @property
+    def is_full(self) -> bool:
+        return self._is_closed and self._people.is_full
+
+    def take(self, position: Position, ample: bool) -> int | None:
+        if position in self._of_people:
+            return self._people.take(position, ample)
+        call = None if self._is_closed else self._computers.take(position, ample)
+        self._is_closed = self._is_closed or (call is None and self._computers.is_full)
+        return call
+
+
+class JointCrew(Crew):
+    """The crew of computers together with that of people."""
+
+    def __init__(self, computers: Crew, people: WorldJobs) -> None:
+        super().__init__(computers.session, computers.pace)
+        self._computers, self._people = computers, people
+
+    @property
+    def fault(self) -> str | None:  # type: ignore[override]
+        return self._computers.fault
+
+    @property
+    def running(self) -> int:
+        return self._computers.running
+
+    def places(self, connection: Connection) -> Places:
+        of_people = frozenset(rung.rules.position for rung in self.session.built.asked)
+        return JointPlaces(self._computers.places(connection), self._people.places(connection), of_people)
+
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        theirs = [job for job in planned if job.rung.spec.is_world]
+        others = [job for job in planned if not job.rung.spec.is_world]
+        people = iter(self._people.start(connection, theirs) if theirs else [])
+        computers = iter(self._computers.start(connection, others) if others else [])
+        return [next(people if job.rung.spec.is_world else computers) for job in planned]
+
+    def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
+        for crew, is_world in ((self._people, True), (self._computers, False)):
+            if own := {id_: job for id_, job in planned.items() if job.rung.spec.is_world is is_world}:
+                crew.resume(connection, own)
+
+    def launch(self) -> int:
+        return self._computers.launch() + self._people.launch()
+
+    def settle(self) -> set[Position]:
+        return {*self._computers.settle(), *self._people.settle()}
+
+    def recall(self) -> None:
+        self._computers.recall()
+
+    def abort(self) -> None:
+        self._computers.abort()
+
+    def recount(self, connection: Connection) -> None:
+        self._computers.recount(connection)
+
+    def amend(self, connection: Connection) -> None:
+        self._computers.amend(connection)
+        self._people.amend(connection)
+
+    def close(self) -> None:
+        self._computers.close()

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.crew import Crew, LocalPlaces, Pace, PlannedJob
-from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.driving.session import Crew, DriverSession, LocalPlaces, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason

@@ -1,5 +1,8 @@
 """The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
-differences between two of them."""
+differences between two of them.
+
+Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: fault`.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.checks import check_together, default_terminal, draft
 from sciagent.campaign.file.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.file.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
-from sciagent.campaign.file.rungs import RungSpec, charges_of
+from sciagent.campaign.file.rungs import SHARE, RungSpec, charges_of, find_verifier
 from sciagent.campaign.file.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec, SeveralSpec
-from sciagent.campaign.file.subjects import Standardise, SubjectName, check_part, reading_of
-from sciagent.campaign.spec.controls import SHARE
-from sciagent.campaign.spec.safety import SafetySpec, screened
+from sciagent.campaign.file.subjects import SafetySpec, Standardise, SubjectName, check_part, reading_of, screened
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.chosen_units import shown_spec
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
-from sciagent.inputs.validation import Faults
-from sciagent.yaml.files import file_hash
+from sciagent.domain.states import text_of
+from sciagent.errors import did_you_mean
+from sciagent.inputs.document import Loc, read, read_text, show
+from sciagent.inputs.validation import Faults, file_hash, keys_at, unknown_key, validated
 
 SCHEMA = 1
 AMENDABLE = (
@@ -396,3 +399,46 @@ def _show(value: Any) -> str:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def load_spec(path: Path) -> CampaignSpec:
+    """Reads the campaign in a YAML file. Relative paths start at its folder. Raises SpecError."""
+    return parse_spec(read_text(path), str(path), path.resolve().parent)
+
+
+def parse_spec(
+    text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
+) -> CampaignSpec:
+    """Reads the campaign in a YAML text. Raises SpecError.
+
+    name: file name for messages. base: folder where relative paths start; None: the working directory. candidates:
+    whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs.
+    """
+    folder = Path.cwd() if base is None else base
+    context = {"base": folder, "candidates": candidates}
+    return validated(
+        read(text),
+        name,
+        CampaignSpec,
+        context=context,
+        unknown=_unknown_key,
+        further=lambda data: check_together(draft(data, folder)),
+    )
+
+
+def campaign_schema() -> JsonSchemaValue:
+    """Returns the JSON schema of the campaign file."""
+    schema = CampaignSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
+
+
+def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
+    """Returns message and hint for an unknown key. Keys below `settings` are those of the verifier."""
+    if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
+        return unknown_key(loc, data, root)
+    rung = data["ladder"][loc[1]]
+    verifier = find_verifier(rung.get("verifier"))
+    known = keys_at(loc[3:-1], rung["settings"], verifier.Settings) if verifier else []
+    takes = f'verifier "{rung.get("verifier")}" takes' if len(loc) == 4 else f"{show(loc[2:-1])} takes"
+    hint = f"{takes}: {', '.join(known) or 'no settings'}" if known or len(loc) == 4 else ""
+    return f"unknown setting{did_you_mean(str(loc[-1]), known)}", hint

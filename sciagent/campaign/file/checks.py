@@ -12,16 +12,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sciagent.campaign.file.derived import DerivedSpec, resolved
+from sciagent.campaign.file.derived import DerivedSpec, check_calibrations, resolved
 from sciagent.campaign.file.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
-from sciagent.campaign.file.rungs import RungSpec, default_label, find_verifier
+from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
 from sciagent.campaign.file.schedulers import BestRungSpec
 from sciagent.campaign.file.subjects import StandardiseSpec
-from sciagent.campaign.spec.calibrations import check_calibrations
-from sciagent.campaign.spec.controls import check_control
 from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.derived import DerivedProperty
-from sciagent.domain.tiers import Tier
+from sciagent.domain.ladder import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import Faults
 from sciagent.verification.registry import verifier_class

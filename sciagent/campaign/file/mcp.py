@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 
 from sciagent.agent.tools.foreign_tools import function_name
 from sciagent.campaign.file.goals import Part
-from sciagent.domain.addresses import address_fault
+from sciagent.domain.text import address_fault
 from sciagent.inputs.validation import Faults, fault
 
 MAX_SERVERS = 8

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sciagent.campaign.file.campaign_spec import campaign_schema
 from sciagent.campaign.file.rungs import find_verifier
-from sciagent.campaign.spec.load import campaign_schema
 from sciagent.domain.properties import properties
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import provider, verifier_names

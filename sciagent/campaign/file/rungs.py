@@ -1,4 +1,7 @@
-"""The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits."""
+"""The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits.
+
+The control of a campaign: a rung that decides nothing, beside which the reward of a policy is shown.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from sciagent.campaign.file.goals import (
     NAME,
     CalibrateSpec,
     GateSpec,
+    ObjectiveSpec,
     Part,
     canonical_window,
     check_unit,
@@ -20,15 +24,15 @@ from sciagent.campaign.file.goals import (
     window_fault,
 )
 from sciagent.campaign.file.lab import AHEAD, LabSpec
+from sciagent.domain import states
 from sciagent.domain.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
-from sciagent.domain.jobs import resource_requests
+from sciagent.domain.ladder import Tier
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
-from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import Faults, fault
-from sciagent.scheduling.in_flight import WEEKS
+from sciagent.scheduling.candidate_pool import WEEKS
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
 
@@ -76,7 +80,7 @@ class LimitsSpec(Part):
     )
 
 
-Amount = Annotated[int, Field(strict=True, ge=1, le=resource_requests.MOST_OTHERS)]
+Amount = Annotated[int, Field(strict=True, ge=1, le=states.MOST_OTHERS)]
 
 
 class _SettingsWithVerifier(dict[str, Any]):
@@ -195,11 +199,11 @@ class RungSpec(Part):
     @classmethod
     def _can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         try:
-            resource_requests.check(value)
+            states.check(value)
         except ValueError as error:
             raise fault(str(error)) from None
         verifier = find_verifier(info.data.get("verifier"))
-        if verifier is not None and verifier.tier is Tier.FAST and resource_requests.text_of(value) is not None:
+        if verifier is not None and verifier.tier is Tier.FAST and states.text_of(value) is not None:
             raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
 
@@ -213,7 +217,7 @@ class RungSpec(Part):
             raise fault(
                 f'verifier "{verifier.name}" is of the world tier, whose answers take days; no turn waits so long'
             )
-        if others := set(info.data.get("resources") or {}) - {resource_requests.CORES}:
+        if others := set(info.data.get("resources") or {}) - {states.CORES}:
             raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
         return value
 
@@ -305,7 +309,7 @@ class RungSpec(Part):
     @property
     def holds(self) -> dict[str, int]:
         """Resources that one verification holds, including its cores."""
-        return {resource_requests.CORES: 1} | self.resources
+        return {states.CORES: 1} | self.resources
 
     def owned_by(self, campaign: str) -> RungSpec:
         """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""
@@ -387,3 +391,37 @@ class RungSpec(Part):
         completed = self.model_copy()
         completed._derived = derived
         return completed
+
+
+SHARE = 0.2
+"""The chance with which a control runs on a candidate unless the file states another."""
+
+
+def check_control(
+    controls: Mapping[int, RungSpec],
+    ladder: Mapping[int, RungSpec],
+    terminal: str | None,
+    objectives: Iterable[ObjectiveSpec],
+    faults: Faults,
+) -> None:
+    """Adds a fault for a second control, one that other rungs follow, and one that would check nothing.
+
+    controls, ladder: the valid controls and other rungs, by position in the file. terminal: label of the terminal rung.
+    """
+    wanted = {objective.property for objective in objectives}
+    for i, control in controls.items():
+        if i > min(controls):
+            faults.add(("ladder", i, "control"), "a campaign has one control", "leave out the other")
+        elif any(position > i for position in ladder):
+            faults.add(("ladder", i, "control"), "a control comes after all other rungs", "move it to the end")
+        elif control.rung == terminal:
+            faults.add(("ladder", i, "control"), "the terminal rung decides, so it cannot be the control")
+        for rung in ladder.values():
+            if rung.rung == control.rung:
+                faults.add(("ladder", i, "rung"), f'"{rung.rung}" labels another rung; labels must differ')
+            if rung.configured.computation == control.configured.computation:
+                message = f'is the same calculation as "{rung.rung}", so that it would confirm whatever that says'
+                faults.add(("ladder", i, "verifier"), message, "take another level or another method")
+        if not control.accept and not wanted & set(control.measured()):
+            message = "measures no objective, so that nothing says which of its values are good"
+            faults.add(("ladder", i, "verifier"), message, f"state limits: accept: {{{control.measured()[0]}: …}}")

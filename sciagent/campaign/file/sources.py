@@ -12,11 +12,10 @@ from sciagent.agent.skills import SkillFile
 from sciagent.campaign.file.goals import NAME, Count, Part
 from sciagent.campaign.file.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
-from sciagent.domain.addresses import address_fault
+from sciagent.domain.text import address_fault
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import Faults, fault
-from sciagent.yaml.files import AnyFile
+from sciagent.inputs.validation import AnyFile, Faults, fault
 
 Files = dict[tuple[str, ...], str]
 

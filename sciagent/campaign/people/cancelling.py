@@ -17,7 +17,7 @@ from sciagent.campaign.core.record import set_pending, settle_again
 from sciagent.domain.directives import Verb
 from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
 from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
@@ -44,7 +44,7 @@ class JobChange:
 def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
     """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
     with built.ledger.begin() as connection:
-        directives.lock(connection, built.row.id)
+        watermarks.lock(connection, built.row.id)
         listed = job_lists.standing(connection, job_ids)
         waiting, running = jobs.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
         cancelled = dict[int, list[int]]()  # job ids by candidate id
@@ -79,7 +79,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     named each job; such jobs go to the front of the queue.
     """
     with built.ledger.begin() as connection:
-        directives.lock(connection, built.row.id)
+        watermarks.lock(connection, built.row.id)
         purse = BudgetTracker(built, connection)
         room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.bought}
         outcomes, again = dict[int, tuple[str, str]](), list[int]()

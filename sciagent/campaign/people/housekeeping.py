@@ -20,10 +20,10 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.execution.worker.claimed_jobs import scratch_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.lab import submissions

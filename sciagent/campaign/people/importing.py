@@ -18,9 +18,8 @@ from sciagent.campaign.people import corrections
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.campaigns.columns import Column
-from sciagent.domain.candidate_names import identifier_columns
-from sciagent.domain.candidates import MOLECULE_KIND, Candidate
+from sciagent.domain.candidates import MOLECULE_KIND, Candidate, identifier_columns
+from sciagent.domain.chosen_units import Column
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
@@ -28,12 +27,13 @@ from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, convert
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
+from sciagent.inputs.validation import file_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
-from sciagent.store.results import candidates, evidence, names
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates as names
 from sciagent.store.results.evidence import NewEvidence
-from sciagent.yaml.files import file_hash
 
 VERIFIER, VERSION = "import", "1"
 MAX_FAULTS = 50

@@ -3,31 +3,47 @@
 The person's own process writes the decision under the lock of the campaign's row, which a driver takes as well. The
 decision is in force at once, whether or not a driver runs. A running driver reads it at its next step. A running job
 may finish: its evidence is kept, and the candidate's standing follows the decision.
+
+Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
+`campaign_spec.AMENDABLE` may change; any other change makes another campaign.
+
+Instructs drivers in other processes to pause, stop or resume, and describes the driver of a campaign.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Place
+from sciagent.campaign.core.opening import as_begun, create_or_open
 from sciagent.campaign.core.record import set_pending, settle_again
-from sciagent.campaign.people.adding import complete_fast
+from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
+from sciagent.campaign.file.goals import BudgetSpec
 from sciagent.campaign.people.resolving import Named
-from sciagent.domain.cost import Cost
+from sciagent.campaign.people.verifying import complete_fast
+from sciagent.domain.answers.status import DriverState
+from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes import Reason
-from sciagent.domain.states import JobState, Standing
-from sciagent.errors import UsageError
-from sciagent.store.campaign_state import directives, standings
+from sciagent.domain.states import AttemptState, CampaignState, JobState, Standing
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
+from sciagent.store.views import campaign_counts
 
 
 @dataclass(frozen=True)
@@ -107,7 +123,7 @@ class _Case:
     """A candidate of a campaign within a transaction that locks the campaign's row."""
 
     def __init__(self, connection: Connection, built: Built, named: Named) -> None:
-        directives.lock(connection, built.row.id)
+        watermarks.lock(connection, built.row.id)
         self.connection, self.built, self.named = connection, built, named
         self.steering = directives.steering_of(connection, built.row.id, named.id)
         self.stands = standings.get(connection, built.row.id, named.id)
@@ -227,3 +243,160 @@ class _Case:
         row = standings.get(self.connection, self.built.row.id, self.named.id)
         label = rung or self.built.rungs[min(int(row["position"]), len(self.built.rungs) - 1)].spec.rung
         return SteeringResult(str(verb), self.named.key, self.named.text, str(row["standing"]), label, **more)
+
+
+_TAKES = [key for key in BudgetSpec.model_fields if key != "rungs"]
+
+
+def amended_source(
+    row: CampaignRow, *, budget: Sequence[str] = (), goal_count: int | None = None, workers: int | None = None
+) -> str:
+    """Returns the stored YAML with the changes; comments and order are kept. Raises UsageError.
+
+    budget: `key=number`, `rungs.LABEL=number`, `key=number/week` or `/campaign`, or `key=none` to lift a limit.
+    """
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    data = yaml.load(row.source)
+    labels = [rung["rung"] for rung in row.spec["ladder"]]
+    for text in budget:
+        key, _, given = text.partition("=")
+        path = key.strip().removeprefix("budget.").split(".")
+        where = _place(data["budget"], path, labels, text)
+        if not given.strip():
+            raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
+        if given.strip().lower() in ("none", "null"):
+            where.pop(path[-1], None)
+        else:
+            where[path[-1]] = _amount(given.strip(), text, path[-1], where.get(path[-1]))
+    if not data["budget"].get("rungs", True):
+        data["budget"].pop("rungs")
+    if goal_count is not None:
+        data["goal"]["count"] = goal_count
+    if workers is not None:
+        data["workers"] = workers
+    out = io.StringIO()
+    yaml.dump(data, out)
+    return out.getvalue()
+
+
+def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
+    """Returns the mapping that contains the last key of the path."""
+    key, known = ".".join(path), [*_TAKES, *(f"rungs.{label}" for label in labels)]
+    if key not in known:
+        near = did_you_mean(key, known)
+        raise UsageError(f'--budget "{text}": unknown key "{key}"{near}; it takes: {", ".join(known)}')
+    if len(path) == 2 and budget.get("rungs") is None:
+        budget["rungs"] = {}
+    return budget["rungs"] if len(path) == 2 else budget
+
+
+def _amount(given: str, text: str, key: str, old: Any) -> Any:
+    """Returns the amount for the YAML: a number or a rate. A text that changes a rate must have `/week` or
+    `/campaign`."""
+    number, slash, per = (part.strip() for part in given.partition("/"))
+    if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
+        takes = "take KEY=NUMBER/week or KEY=NUMBER/campaign, everything else KEY=NUMBER"
+        raise UsageError(f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
+    amount = _number(number, text)
+    if not isinstance(old, dict):
+        return {"amount": amount, "per": per} if per == "week" else amount
+    if not per:
+        so_far, ways = f"{old.get('amount')} per {old.get('per')}", f"{key}={number}/week or {key}={number}/campaign"
+        raise UsageError(f'--budget "{text}": {key} is {so_far} so far; write {ways}')
+    old.update(amount=amount, per=per)
+    return old
+
+
+def _number(given: str, text: str) -> int | float:
+    try:
+        return int(given) if given.isdecimal() else float(given)
+    except ValueError:
+        raise UsageError(f'--budget "{text}": "{given}" is no number') from None
+
+
+def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
+    """Returns the amended spec and one line `path: old -> new` per change. Raises SpecError, or UsageError for a change
+    that is not allowed."""
+    spec = parse_spec(source, name, base)
+    if spec.campaign != row.name:
+        raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
+    spec = as_begun(spec, source, row)
+    if spec.identity_hash != row.identity_hash:
+        raise UsageError(
+            f'this would be another campaign than "{row.name}":\n  {spec.identity_diff(row.spec)}\n'
+            "Budget, goal.count, limits, resources, workers and description may be amended; for anything else start a "
+            "campaign of a new name (evidence is reused)."
+        )
+    return spec, spec.diff(row.spec)
+
+
+def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, changes: Sequence[str]) -> None:
+    """Stores the amended campaign and writes a directive; a running driver adopts it at its next step."""
+    create_or_open(ledger, spec, source, who, why)
+    with ledger.begin() as connection:
+        row = campaigns.get(connection, spec.campaign)
+        directives.write(connection, row.id, Verb.AMEND, who, why, payload={"changes": list(changes)})
+
+
+def tell(
+    store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False
+) -> tuple[DriverState | None, int]:
+    """Instructs the driver of a campaign to pause or stop. now: kill running jobs.
+
+    Returns the driver and the number of the campaign's running attempts. If no driver runs but a dispatcher would start
+    one, or the campaign waits for people and is to pause, the campaign is withdrawn from the dispatcher, and the answer
+    is (None, 0). Raises UsageError if the campaign has no driver, or is already paused.
+    """
+    why = directives.reason(reason) if reason else ""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id)
+        if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
+            raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
+        if driver is None or not driver.alive:
+            if verb is Verb.PAUSE and row.state is CampaignState.WAITING:
+                directives.write(connection, row.id, verb, who, why)
+                campaigns.host(connection, row.id, False)
+                shown = f"paused {directives.author_and_reason(who, why)}"
+                campaigns.set_state(connection, row.id, CampaignState.PAUSED, shown)
+                campaigns.log_event(connection, row.id, CampaignState.PAUSED, {"who": who, "why": why})
+                return None, 0
+            if verb is Verb.STOP and campaigns.host(connection, row.id, False):
+                return None, 0
+            gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
+            raise UsageError(f'campaign "{name}" is not running ({row.state}{gone}): there is nothing to {verb}')
+        directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
+        a = t.attempt.c
+        running = (a.campaign_id == row.id, a.state == AttemptState.RUNNING)
+        return driver, campaign_counts.count(connection, t.attempt, *running)
+
+
+def wake(store: Ledger, name: str, who: str) -> str | None:
+    """Instructs a paused driver to continue. Returns its host and process, or None if no driver is paused."""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id) if row.state is CampaignState.PAUSED else None
+        if driver is None or not driver.alive:
+            return None
+        directives.write(connection, row.id, Verb.RESUME, who, "")
+    return f"{driver.host} (process {driver.pid})"
+
+
+def hand_in(store: Ledger, name: str, who: str) -> None:
+    """Hands a campaign to the dispatcher, which drives it when one is at work."""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        campaigns.host(connection, row.id, True)
+        campaigns.log_event(connection, row.id, "submitted", {"who": str(who)})
+
+
+def driver_line(store: Ledger, name: str) -> str:
+    """Returns a sentence on the driver that will act on a person's decision, and when."""
+    with store.read() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id)
+    if driver is not None and driver.alive:
+        return f"the driver at {driver.host} (process {driver.pid}) takes it up at its next step"
+    return f'campaign "{name}" is not running ({row.state}); it counts from the next: sciagent resume {name}'

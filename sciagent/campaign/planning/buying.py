@@ -19,9 +19,9 @@ from scipy.special import ndtr, ndtri
 from sciagent.campaign.planning.inputs import SURE, Step
 from sciagent.campaign.pricing.priced_campaign import FLOOR as LEAST_COST
 from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
+from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
-from sciagent.scheduling.payoff import both_above, share_told
 from sciagent.scheduling.rules.priced import FIRST, FREE, TRUSTED
 from sciagent.scheduling.rules.warm_up import whole_ladders
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
+from sciagent.campaign.core.build import BuiltLadder, BuiltRung
 from sciagent.campaign.core.judge import judge
 from sciagent.campaign.core.libraries import library_of
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.sources import EnumerateSpec, ScreenSpec
 from sciagent.campaign.file.subjects import stated_column
-from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
+from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells

@@ -3,12 +3,14 @@
 A rung's correlation with an objective is taken from the law of an earlier campaign with the same rungs, or from the
 verifier's declaration; otherwise it is a wide range. `planning.buying` computes the purchases. The worth of a rung is
 the number of hits with it minus the number without it, for the same budget.
+
+The sentences of a plan, and the parts of its answer on limits and rungs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,13 +18,169 @@ from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
-from sciagent.campaign.planning.inputs import Sample, Step, from_ledger, sample_of, step_of
-from sciagent.campaign.planning.wording import assumptions, planned_limit, planned_rung, sentences
-from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
+from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Sample, Step, asked, from_ledger, sample_of, step_of
+from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema, observation_schema
 from sciagent.campaign.pricing.priced_campaign import Allowance, allowances
-from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, RungGain
+from sciagent.domain.answers.plan import (
+    ExpectedHits,
+    Plan,
+    PlanCase,
+    PlanGoal,
+    PlanLimit,
+    PlannedRung,
+    RunCost,
+    RungGain,
+)
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+
+LITTLE = 0.02  # share of all hits below which a rung looks worthless
+
+
+def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
+    """Returns a limit of the budget, named as in the YAML."""
+    if allowance.rung is not None:
+        label = spec.ladder[int(allowance.name.split()[1])].rung
+        return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
+    name = "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
+    return PlanLimit(name=name, limit=allowance.limit, unit=RESOURCE_UNITS.get(allowance.resource or "", "1"))
+
+
+def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> PlannedRung:
+    """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
+    rung, is_terminal = step.rung, step.rung.rules.is_terminal
+    costs = {
+        name: RunCost(
+            median=float(np.median(amounts)),
+            p90=float(np.quantile(amounts, 0.9)) * step.spread,
+            unit=RESOURCE_UNITS[name],
+        )
+        for name, amounts in step.costs.items()
+        if len(amounts)
+    }
+    return PlannedRung(
+        rung=step.label,
+        verifier=rung.verifier.name,
+        tier=str(rung.verifier.tier),
+        is_terminal=is_terminal,
+        costs=costs,
+        cost_is="declared" if step.factor is None else "learnt",
+        cost_ratio=step.factor,
+        refuses=step.refuses,
+        tells=() if is_terminal else step.tells,
+        delta=tuple(gains),
+        verdict=None if is_terminal else "is needed" if step.is_needed else _verdict(gains, cases),
+    )
+
+
+def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
+    """Returns the verdict on a rung, by the share of all hits that it brings."""
+    low, high = [], []
+    for gain, case in zip(gains, cases, strict=bool(gains)):
+        if gain.low is None or gain.middle is None or gain.high is None or case.hits.middle is None:
+            continue
+        without = case.hits.middle - gain.middle
+        if without + gain.high > 0:
+            low.append(gain.low / (without + gain.low) if without + gain.low > 0 else 0.0)
+            high.append(gain.high / (without + gain.high))
+    if high and max(high) <= LITTLE:
+        return "looks worthless"
+    return "pays for itself" if low and min(low) > LITTLE else "cannot be said"
+
+
+def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
+    """Returns the assumptions of the plan, one sentence each."""
+    no_ledger = [] if has_ledger else ["There is no ledger to learn costs or correlations from."]
+    return [*_of_the_sample(plan, spec), *_of_the_rungs(plan, spec, schema), *no_ledger]
+
+
+def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
+    rates = " %, ".join(f"{100 * case.hit_rate:g}" for case in plan.cases if case.hit_rate_is == "assumed")
+    yield f"The share of candidates that are hits is not known before a start: {rates} % are taken."
+    which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
+    breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
+    end = "; what is bred from them may be larger." if breeds else "."
+    yield f"Costs are those of the first {plan.sample.molecules} candidates of {plan.sample.source} that {which}{end}"
+
+
+def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+    yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
+    if plan.first > 0:
+        yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
+    if {"unknown", "other"} & {tells.kind for rung in plan.rungs for tells in rung.tells}:
+        yield (
+            f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
+            f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
+        )
+    if any(column.at == KNOWN for column in schema.columns):
+        yield "What fast rungs say of the objectives, or decide, is not counted."
+    if inline := [rung.rung for rung in spec.ladder if rung.inline]:
+        yield f"Inline rungs ({', '.join(inline)}) answer on every candidate; what they cost and drop is not counted."
+    below = enumerate(spec.ladder[: spec.terminal_position])
+    if any(rung.window_gates() for position, rung in below if position in schema.paid):
+        yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
+    if len(asked(schema)) > 1:
+        yield "The objectives are independent of each other and equally hard to meet."
+    if schema.aims.kind != "hits":
+        yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
+    if spec.scheduler.kind != "priced":
+        yield f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}."
+
+
+def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
+    """Returns the conclusions of the plan, one sentence each."""
+    if any(case.runs is None for case in plan.cases):
+        return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
+    most = {limit.name: max(case.used.get(limit.name, 0.0) for case in plan.cases) for limit in plan.limits}
+    scarce = [limit.name for limit in plan.limits if most[limit.name] > SURE * limit.limit]
+    end = "The budget holds all that is worth buying for the candidates there will be."
+    return [
+        *(_case_sentence(case, spec) for case in plan.cases),
+        *(_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")),
+        f"What runs out first: {', '.join(scarce)}." if scarce else end,
+    ]
+
+
+def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
+    runs, hits, terminal = case.runs or {}, case.hits, spec.terminal
+    rate = f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else "")
+    text = (
+        f"If {rate} of the candidates are hits: about {_count(hits.middle)} hits "
+        f"({_count(hits.low)} to {_count(hits.high)}) from {_count(runs[terminal])} runs of {terminal}"
+    )
+    others = [f"{_count(n)} of {label}" for label, n in runs.items() if label != terminal]
+    text += f" and {', '.join(others)}" if others else ""
+    text += f"; {terminal} alone would find {_count(case.terminal_alone)}." if others else "."
+    if spec.goal.kind == "hits" and spec.goal.count and (hits.middle or 0.0) >= spec.goal.count:
+        text += f" The goal of {spec.goal.count} is then reached before the budget is spent."
+    return text
+
+
+def _rung_sentence(rung: PlannedRung) -> str:
+    if (hits := brings(rung.delta)) is None:
+        return f"{rung.rung}: whether it pays cannot be said."
+    unsure = rung.verdict == "cannot be said"
+    what = f"Whether {rung.rung} pays {rung.verdict}" if unsure else f"{rung.rung} {rung.verdict}"
+    return f"{what}: {hits} hits, by what it tells and by how many there are."
+
+
+def _count(n: float | None) -> str:
+    return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
+
+
+def brings(gains: Sequence[RungGain]) -> str | None:
+    """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
+    known = [
+        n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
+    ]
+    return f"{_signed(min(known))} to {_signed(max(known))}" if known else None
+
+
+def _signed(n: float) -> str:
+    """Formats a number with its sign; values below 0.005 become 0."""
+    return "0" if abs(n) < 0.005 else f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"
+
 
 RATES = (0.01, 0.05, 0.20)  # assumed shares of hits among the candidates
 MOST_RUNGS = 5  # most rungs below the terminal one that are weighed at once

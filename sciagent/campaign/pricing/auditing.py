@@ -20,8 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.schedulers import PricedSpec
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
+from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit import lots, propensities

@@ -22,8 +22,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.schedulers import PricedSpec
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
+from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array

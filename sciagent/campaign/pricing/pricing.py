@@ -16,9 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
-from sciagent.campaign.pricing.basket import Basket, side_by_side
 from sciagent.campaign.pricing.priced_campaign import WALL, PricedCampaign
-from sciagent.campaign.pricing.purchasing import Blocked, BlockedBy, Purchasing
+from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Purchasing, side_by_side
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState

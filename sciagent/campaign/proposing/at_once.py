@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.derived_values import with_derived
+from sciagent.campaign.core.build import Built, BuiltRung, with_derived
+from sciagent.campaign.core.judge import Answer, Place
 from sciagent.campaign.core.record import answer_of
+from sciagent.campaign.proposing.newness import Note
+from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import MAX_LOSSES
+from sciagent.domain.ports import ProposalIn, ProposalOut
+from sciagent.domain.states import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError
-from sciagent.store.learning import evidence_costs
+from sciagent.store.learning import episodes
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
-
-if TYPE_CHECKING:
-    from sciagent.campaign.proposing.workbench import BenchEntry
 
 
 class Runs(Protocol):
@@ -55,7 +55,7 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
     with built.ledger.read() as connection:
         ids = candidates.ids_of(connection, by_key)
         known = evidence.find_reusable(connection, list(ids.values()), rung.verifier.computation)
-        shares = evidence_costs.shares(connection, [recorded.id for recorded in known.values()])
+        shares = episodes.shares(connection, [recorded.id for recorded in known.values()])
     for key, id_ in ids.items():
         if id_ in known:
             for entry in by_key.pop(key):
@@ -127,3 +127,42 @@ def _billed(rung: BuiltRung, candidate: Candidate, result: HostResult) -> HostRe
     if result.finding.spent is not None:
         return result
     return replace(result, cost=result.cost + unmeasured(rung.declared(candidate) or {}))
+
+
+@dataclass
+class BenchEntry:
+    """One proposal of the turn that is not written yet."""
+
+    given: ProposalIn
+    candidate: Candidate | None
+    """The parsed candidate; None if the text was refused."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    reason: Reason | None = None
+    detail: str = ""
+    """Why it was refused, or how the candidate was made from the text."""
+    made: Standardised | None = None
+    """The way from the text to the candidate; None if the text was refused."""
+    answers: list[Answer] = field(default_factory=list)
+    """Answers of the fast and inline rungs so far."""
+    computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
+    reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
+    """Rungs with reused evidence, and the id of the evidence."""
+    place: Place | None = None
+    novelty: Note | None = None
+    turn_id: int | None = None
+    """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
+    charged: Cost = field(default_factory=Cost)
+    """Cost of the fast and inline rungs on this candidate, whoever computed it and whenever."""
+
+    notation: str = ""
+    """The candidate's notation; empty if the text was refused."""
+
+    def out(self) -> ProposalOut:
+        place = self.place
+        dropped = place is not None and place.standing is Standing.DROPPED
+        reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
+        key = self.candidate.key if self.candidate else None
+        standing = str(place.standing) if place else None
+        given = self.given.text[:200]
+        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=self.notation)

@@ -15,20 +15,20 @@ from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.proposing.at_once import Runs
-from sciagent.campaign.proposing.measured import best_candidates
-from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench
+from sciagent.campaign.proposing.at_once import BenchEntry, Runs
+from sciagent.campaign.proposing.newness import best_candidates
+from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
+from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
 from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.quantities import show
 from sciagent.errors import InvalidCandidateError
-from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.parts import WHOLE, CandidatePart
-from sciagent.store.results import candidates, pooled, scaffolds
+from sciagent.store.results import candidates, pooled
 from sciagent.store.views import campaign_counts
 
 MANY = 4000  # number of latest proposals and candidates that are counted
@@ -150,7 +150,7 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
 def _classes(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line per frequent family of the latest candidates, with counts of hits and rejections."""
     lines = []
-    tried = scaffolds.tried(connection, built.row.id, MANY, CLASSES, part)
+    tried = candidates.tried(connection, built.row.id, MANY, CLASSES, part)
     notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
     for scaffold in tried:
         skeleton = built.subject.features(notations[scaffold.first]).family[:100] or built.subject.words.no_family

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.episode import Episode, EpisodeLimits, opening
+from sciagent.agent.episode import Asking, Episode, EpisodeLimits, ModelAnswer, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
-from sciagent.agent.question_threads import Asking, ModelAnswer
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
+from sciagent.campaign.proposing.slots import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.domain.cost import Cost
 from sciagent.domain.text import storable
 from sciagent.store.campaign_state import campaigns, trajectories
@@ -27,11 +26,11 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
-from sciagent.store.learning import policies, tool_sets
+from sciagent.store.learning import policies
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.servers import Servers
+    from sciagent.agent.tools.mcp_client import Servers
 
 FAULTS = 5  # number of successive failed episodes after which the model is not asked again
 
@@ -75,7 +74,7 @@ class ModelSource:
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._tool_set_id = tool_sets.enter_tool_set(connection, self._tools.content(self._must_call))
+        self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # by the model's name in its answers
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()

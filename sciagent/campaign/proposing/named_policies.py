@@ -10,7 +10,7 @@ from sciagent.campaign.file.sources import LlmSpec
 from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, roles
+from sciagent.store.learning import policies
 from sciagent.store.learning.policies import PolicyRow
 
 
@@ -52,12 +52,12 @@ def _resolved(connection: Connection, named: str) -> PolicyRow:
     A model of this machine is entered in the ledger. Raises UnknownNameError.
     """
     here = {model.name: model for model in models.installed()}
-    known = roles.current(connection)
+    known = policies.current(connection)
     if named in here and named not in known:
         identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
         return policies.get(connection, policies.enter(connection, identity))
     try:
-        return roles.resolved(connection, named)
+        return policies.resolved(connection, named)
     except UnknownNameError:
         names = (row.name.partition("@")[0] for row in policies.rows(connection))
         raise UnknownNameError("role, model or policy", named, {*known, *here, *names}) from None

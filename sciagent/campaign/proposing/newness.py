@@ -1,4 +1,7 @@
-"""The novelty of proposals: whether candidate and family are new to the ledger, and the nearest of the latest ones."""
+"""The novelty of proposals: whether candidate and family are new to the ledger, and the nearest of the latest ones.
+
+Reads the best candidates of a campaign and what it has measured of them, for proposers.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.store.results import candidates, scaffolds
+from sciagent.domain.ports import MeasuredCandidate, Scored
+from sciagent.store.campaign_state import standings
+from sciagent.store.database.parts import WHOLE, CandidatePart
+from sciagent.store.results import candidates, pooled
 
 COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
 FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
@@ -29,8 +36,8 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
     """
     known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
     fresh = {key: found for key, found in described if key not in known_keys}
-    old = scaffolds.known(connection, (found.family_hash for found in fresh.values()))
-    unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
+    old = candidates.known(connection, (found.family_hash for found in fresh.values()))
+    unsure = bool(fresh) and bool(candidates.without(connection, 1))
     earlier = _latest(connection, subject) if fresh else []
     noted: list[Note] = []
     for key, found in described:
@@ -45,7 +52,7 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
 
 
 def _latest(connection: Connection, subject: Subject) -> list[Features]:
-    texts = scaffolds.latest(connection, subject.name, COMPARED)
+    texts = candidates.latest(connection, subject.name, COMPARED)
     notations = candidates.notations(connection, subject, texts)
     return [subject.features(notations[id_]) for id_ in texts]
 
@@ -64,9 +71,36 @@ def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Fe
 
 def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
     """Stores the families of new candidates, by ledger id, and of `FILLED` earlier candidates without one."""
-    scaffolds.write(connection, {id_: found.family_hash for id_, found in fresh.items()})
-    older = scaffolds.without(connection, FILLED)
+    candidates.write(connection, {id_: found.family_hash for id_, found in fresh.items()})
+    older = candidates.without(connection, FILLED)
     for kind in sorted({kind for _, kind, _ in older}):
         of_kind = subject if kind == subject.name else subject_of(kind)
         notations = candidates.notations(connection, of_kind, {id_: text for id_, its, text in older if its == kind})
-        scaffolds.write(connection, {id_: of_kind.features(text).family_hash for id_, text in notations.items()})
+        candidates.write(connection, {id_: of_kind.features(text).family_hash for id_, text in notations.items()})
+
+
+MOST = 10_000  # candidates; those with the best score
+
+
+def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
+    """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
+    rows = standings.top(connection, built.row.id, n, part)
+    notations = candidates.notations(connection, built.subject, {row[0]: row[2] for row in rows})
+    return {
+        id_: Scored(key, notations[id_], value, depth, seeds, seq, operation or "")
+        for id_, key, _, value, depth, seeds, seq, operation in rows
+    }
+
+
+def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
+    """Returns the candidates that have a score, best first, with the results of the terminal rung."""
+    top = best_candidates(connection, built, MOST)
+    rung = built.rungs[built.terminal]
+    derived = [prop.settings_hash for prop in rung.spec.derived]
+    known = pooled.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
+    return [
+        MeasuredCandidate(
+            one.text, one.score, one.seq, {name: q.value for name, q in (known.get(id_) or {}).items()}, one.key
+        )
+        for id_, one in top.items()
+    ]

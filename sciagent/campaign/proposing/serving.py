@@ -15,10 +15,10 @@ from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.sources import next_episode, turn_seed
-from sciagent.store.campaign_state import campaigns, directives, trajectories
+from sciagent.campaign.proposing.slots import next_episode, turn_seed
+from sciagent.store.campaign_state import campaigns, trajectories, watermarks
 from sciagent.store.campaign_state.trajectories import NewTurn
-from sciagent.store.learning import tool_sets
+from sciagent.store.learning import policies
 from sciagent.verification.sandbox.host import Worker
 
 ROOM = 8  # most candidates that one call may propose
@@ -36,14 +36,14 @@ class McpEpisode:
             self._numbered = briefing.numbered(connection, built)
         self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
         with built.ledger.begin() as connection:
-            directives.lock(connection, built.row.id)
+            watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
             seed, settings = turn_seed(built, self._number, 0), {"client": self._client}
             self._id = trajectories.open_(
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
             offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
-            self._tool_set_id = tool_sets.enter_tool_set(connection, offered.content(required=True))
+            self._tool_set_id = policies.enter_tool_set(connection, offered.content(required=True))
 
     def __enter__(self) -> McpEpisode:
         fast = self._built.fast
@@ -74,7 +74,7 @@ class McpEpisode:
             calls = [call_record(name, text, seen)]
             observations = [to_json(Message("tool", seen.text, name=name[:64]))]
             with built.ledger.begin() as connection:
-                directives.lock(connection, built.row.id)
+                watermarks.lock(connection, built.row.id)
                 new = NewTurn(
                     number,
                     {},

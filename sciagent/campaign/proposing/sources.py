@@ -10,137 +10,23 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from sqlalchemy.engine import Connection
+from typing import TYPE_CHECKING
 
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.sources import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.campaign.proposing.named_policies import with_model
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.ports import Turn
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.servers import Servers
-
-
-class TurnResult(NamedTuple):
-    """The result of a turn."""
-
-    n_proposals: int
-    """Number of proposals, including refused ones and duplicates."""
-    cost: Cost
-    barren: bool
-    """Whether the turn brought no new candidate; a turn that could not bring any is not barren."""
-
-
-@dataclass(frozen=True)
-class ProposerSlot:
-    """One proposer of a campaign."""
-
-    name: str
-    """Name of the proposer; empty if it is the only one."""
-    spec: OneProposerSpec
-    number: int = 0
-    """Number of the trajectory of the proposer's script."""
-    bell: threading.Event = field(default_factory=threading.Event)
-    """Set whenever a model has answered."""
-
-    def settings(self) -> Mapping[str, Any]:
-        """Returns the settings that are stored with the trajectories."""
-        return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
-
-
-class Source(Protocol):
-    """A source of candidates; the driver calls it when too few candidates are waiting."""
-
-    @property
-    def patience(self) -> int:
-        """Number of successive barren turns after which the source counts as exhausted."""
-
-    @property
-    def total(self) -> int | None:
-        """Total number of proposals; None if unknown."""
-
-    @property
-    def fault(self) -> str | None:
-        """Why a source that is exhausted has failed; None if it has no more candidates."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a model is answering, so that a turn will be ready later."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `prepare` should be called now, since a model has answered or can be asked."""
-
-    def prepare(self) -> bool:
-        """Prepares more proposals; returns whether a turn can be taken now without waiting."""
-
-    def take(self, limit: int) -> TurnResult | None:
-        """Makes and writes the next turn, with at most `limit` proposals; returns None if the source is exhausted.
-
-        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
-        """
-
-    def close(self) -> None: ...
-
-
-class ScriptSource:
-    """The source for `evolve` and `screen`. All turns of a campaign belong to one trajectory."""
-
-    is_busy = is_ready = False
-    patience = 25
-    fault: str | None = None
-
-    def __init__(
-        self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
-    ) -> None:
-        self._built, self._lease, self._worker, self._slot = built, lease, worker, slot
-        self._proposer = built.make_script(slot.spec)
-        name, settings = slot.name or self._proposer.name, slot.settings()
-        self._trajectory_id = trajectories.open_(
-            connection, built.row.id, slot.number, proposer=name, settings=settings, seed=built.spec.seed
-        )
-        self._number, self._cursor = trajectories.last_turn(connection, self._trajectory_id)
-
-    @property
-    def total(self) -> int | None:
-        return self._proposer.total
-
-    def prepare(self) -> bool:
-        return True
-
-    def take(self, limit: int) -> TurnResult | None:
-        built, number = self._built, self._number + 1
-        bench = CampaignWorkbench(built, self._worker, self._lease.owner)
-        with built.ledger.read() as connection:
-            asked = trajectories.now(connection)
-        cursor = self._proposer.turn(
-            bench, Turn(number, turn_seed(built, self._slot.number, number), self._cursor), limit
-        )
-        if cursor is None:
-            return None
-        with built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            made = bench.calls, bench.observations, bench.cost
-            new = NewTurn(number, cursor, *made, self._proposer.name, asked=asked)
-            bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
-        self._number, self._cursor = number, cursor
-        return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
-
-    def close(self) -> None:
-        """Does nothing: a script holds no resources."""
+    from sciagent.agent.tools.mcp_client import Servers
+from sciagent.campaign.proposing.slots import ProposerSlot, ScriptSource, Source, TurnResult
 
 
 @dataclass
@@ -224,11 +110,6 @@ class SideBySide:
             member.source.close()
 
 
-def turn_seed(built: Built, trajectory: int, number: int) -> int:
-    """Returns the seed of a turn, from the campaign's seed, the trajectory's number and the turn's number."""
-    return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
-
-
 MakeSource = Callable[[Built, DriverLease, Worker, threading.Event], Source]
 """Makes the source of a driver's candidates; arguments as of `source_of`."""
 
@@ -288,8 +169,7 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
         return None
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("tools of MCP servers need an extra: pip install 'sciagent[llm]'")
-    from sciagent.agent.foreign.servers import Servers
-    from sciagent.agent.tools.mcp_client import Server
+    from sciagent.agent.tools.mcp_client import Server, Servers
 
     servers = []
     for name, server in spec.mcp.items():
@@ -305,11 +185,6 @@ def _secret(variable: str | None, where: str) -> str | None:
     if variable is not None and not os.environ.get(variable):
         raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
     return None if variable is None else os.environ[variable]
-
-
-def next_episode(connection: Connection, built: Built) -> int:
-    """Returns the number of the next trajectory. The first numbers are reserved for scripts, one per proposer."""
-    return max(trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
 
 
 def start_policy(spec: LlmSpec) -> PolicyClient:

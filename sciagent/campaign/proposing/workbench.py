@@ -4,78 +4,33 @@ with their turn. After a kill the ledger has a turn completely or not at all."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.derived_values import record_derived
-from sciagent.campaign.core.judge import Answer, Place, place
+from sciagent.campaign.core.build import Built, BuiltRung, record_derived
+from sciagent.campaign.core.judge import place
 from sciagent.campaign.core.record import log_blocked
 from sciagent.campaign.core.same_structure import find_likenesses
-from sciagent.campaign.proposing.at_once import Runs, answer_at_once
-from sciagent.campaign.proposing.measured import best_candidates, measured_candidates
-from sciagent.campaign.proposing.newness import Note, novelty_notes, remember_families
+from sciagent.campaign.proposing.at_once import BenchEntry, Runs, answer_at_once
+from sciagent.campaign.proposing.newness import best_candidates, measured_candidates, novelty_notes, remember_families
 from sciagent.chemistry.fingerprint import Features
-from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason, Verdict
-from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.ports import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.spend import Bill, book_many
-from sciagent.store.results import candidates, names, scaffolds
-from sciagent.verification.sandbox.host import HostResult
+from sciagent.store.results import candidates
 
 MAX_TEXT = 4000  # characters stored of a proposed text
 ALIKE = 20  # most candidates of one family and formula that a proposal is matched with
 LISTED = 5  # most molecules that an event on protonation states names
-
-
-@dataclass
-class BenchEntry:
-    """One proposal of the turn that is not written yet."""
-
-    given: ProposalIn
-    candidate: Candidate | None
-    """The parsed candidate; None if the text was refused."""
-    status: str
-    """`new`, `duplicate` or `refused`."""
-    reason: Reason | None = None
-    detail: str = ""
-    """Why it was refused, or how the candidate was made from the text."""
-    made: Standardised | None = None
-    """The way from the text to the candidate; None if the text was refused."""
-    answers: list[Answer] = field(default_factory=list)
-    """Answers of the fast and inline rungs so far."""
-    computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
-    reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
-    """Rungs with reused evidence, and the id of the evidence."""
-    place: Place | None = None
-    novelty: Note | None = None
-    turn_id: int | None = None
-    """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
-    charged: Cost = field(default_factory=Cost)
-    """Cost of the fast and inline rungs on this candidate, whoever computed it and whenever."""
-
-    notation: str = ""
-    """The candidate's notation; empty if the text was refused."""
-
-    def out(self) -> ProposalOut:
-        place = self.place
-        dropped = place is not None and place.standing is Standing.DROPPED
-        reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
-        key = self.candidate.key if self.candidate else None
-        standing = str(place.standing) if place else None
-        given = self.given.text[:200]
-        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=self.notation)
 
 
 class FreshCandidate(NamedTuple):
@@ -210,7 +165,7 @@ class CampaignWorkbench:
     def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
         """Returns the candidates of the campaign with this family and formula."""
         with self._built.ledger.read() as connection:
-            ids = scaffolds.alike(connection, self._built.row.id, family_hash, formula, ALIKE)
+            ids = candidates.alike(connection, self._built.row.id, family_hash, formula, ALIKE)
             return list(candidates.load(connection, ids).values())
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
@@ -236,7 +191,7 @@ class CampaignWorkbench:
         fresh_features = [each for each, note in zip(described, notes, strict=True) if note["candidate"]]
         remember_families(connection, self._built.subject, {ids[key]: found for key, found in fresh_features})
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
-        names.enter_names(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
+        candidates.enter_names(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sciagent.chemistry.crystals.cell import MAX_CHARACTERS
-from sciagent.chemistry.crystals.cif import cif_blocks
+from sciagent.chemistry.crystals.cells import MAX_CHARACTERS
+from sciagent.chemistry.crystals.notation import cif_blocks
 from sciagent.chemistry.structure_files import StructureRecord, names_in, read_structures
 from sciagent.errors import InputFileError
 from sciagent.inputs.files import open_input

@@ -15,7 +15,7 @@ from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.contacts import contacts, electronegativity, radius
-from sciagent.chemistry.crystals.family import REMEMBERED
+from sciagent.chemistry.crystals.prototypes import REMEMBERED
 from sciagent.chemistry.fingerprint import StructureFingerprint
 
 PARTS = 24

@@ -9,23 +9,39 @@ Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig,
 (1979), spinel; Smyth, Hazen, Am. Mineral. 58, 588 (1973), olivine; Streltsov et al., Acta Cryst. B 49, 147 (1993),
 triphylite; Hazen, Finger, Mariathasan, J. Phys. Chem. Solids 46, 253 (1985), scheelite; Novak, Gibbs, Am. Mineral. 56,
 791 (1971), garnet; Nelmes, Kuhs, Solid State Commun. 54, 721 (1985), tetragonal perovskite; textbook values for others.
+
+Families of crystals: prototypes, and the structure matches that find near-duplicates.
+
+The key of a crystal cannot survive noise: a distance at the edge of a bin changes it. `same` tells whether two crystals
+are one structure at nearly one volume, such as a structure before and after a copy with fewer digits.
+`relaxed_distance` asks the same of two relaxed cells, which differ by what their relaxations have left.
+
+Oxidation states that balance a formula, the likeliest first.
+
+Each element has one state; if no such assignment is neutral, one element may have a mean between two of its states, as
+iron in Fe3O4. States are ranked by how many are unusual, and assignments after those in which the anions are the more
+electronegative elements (Pauling's order).
+
+States: pymatgen's `common_oxidation_states` and those found in the ICSD.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.cells import analysis_folder, expanded
-from sciagent.chemistry.crystals.scaling import rescaled
+from sciagent.chemistry.crystals.cells import CrystalSymmetry, analysis_folder, expanded, rescaled, symmetry_of
+from sciagent.chemistry.crystals.contacts import electronegativity
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 
@@ -200,3 +216,199 @@ def _aflow() -> Mapping[str, Any]:
         if _LABEL.fullmatch(label) and n_elements == len(_LETTERS.findall(label.partition("_")[0])):
             found.setdefault(label, cell)
     return found
+
+
+REMEMBERED = 1 << 14
+COMPARED = 1 << 9  # reduced cells kept, which are larger than families
+FAMILY_SYMPREC = 0.1
+"""Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
+TIGHT_SYMPREC = 0.01
+"""Tolerance where spglib finds no group at the first one, in angstrom."""
+SAME_LENGTH = 0.005
+"""Largest relative difference of lattice vectors of one structure; a strain of 3 % is another one."""
+SAME_ANGLE = 0.5
+"""Largest difference of the cell's angles, in degrees."""
+SAME_SITE = 0.01
+"""Largest root mean square displacement of the atoms, in cube roots of the volume per atom: 0.03 angstrom in rock
+salt."""
+
+RELAXED_LENGTH = 0.03
+"""Largest relative difference of lattice vectors of one structure that was relaxed from two starts. Forces of 0.02
+eV/angstrom leave 0.02 in ZrNiSn, with 0.4 meV an atom."""
+RELAXED_ANGLE = 2.0
+"""Largest difference of the angles of such cells, in degrees."""
+RELAXED_SITE = 0.03
+"""Largest displacement of an atom between such cells, in cube roots of the volume per atom: 0.1 angstrom in CsCaCl3.
+Such forces leave up to 0.024 in flat perovskites; the phases of BaTiO3 and of KNbO3 lie further apart."""
+
+
+def family(crystal: Crystal) -> str:
+    """Returns the prototype label of a crystal without elements, such as `AB_cF8_225_a_b`.
+
+    Crystals of one family agree in anonymous formula, space group and Wyckoff sequence. Where spglib finds no group,
+    the formula is the family.
+    """
+    return _family(crystal)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _family(crystal: Crystal) -> str:
+    symmetry = loose_symmetry(crystal)
+    return crystal.formula if symmetry is None else symmetry.label
+
+
+def loose_symmetry(crystal: Crystal) -> CrystalSymmetry | None:
+    """Returns the symmetry of a crystal at the tolerance of families; None if spglib finds none."""
+    return symmetry_of(crystal.structure, FAMILY_SYMPREC) or symmetry_of(crystal.structure, TIGHT_SYMPREC)
+
+
+def same(first: Crystal, second: Crystal) -> bool:
+    """Returns whether two crystals are one structure within the tolerances of this module.
+
+    Lengths may differ by SAME_LENGTH; a relaxed cell is thus no duplicate of its prototype.
+    """
+    if first == second:
+        return True
+    if first.formula != second.formula or not _near_volumes(first, second) or family(first) != family(second):
+        return False
+    return bool(_matcher().fit(_reduced(first), _reduced(second), skip_structure_reduction=True))
+
+
+def relaxed_distance(first: Crystal, second: Crystal) -> float | None:
+    """Returns the largest distance, in angstrom, between the two positions of an atom in two relaxed crystals that are
+    one structure; None if they are two structures.
+
+    The symmetry that a relaxation has nearly restored counts as restored (FAMILY_SYMPREC), so that a supercell or a
+    slightly distorted cell is compared with its parent. The volumes may differ by as much as for `same`.
+    """
+    if first.formula != second.formula or not _near_volumes(first, second):
+        return None
+    one = _symmetrised(first)
+    other = _symmetrised(second)
+    if len(one) != len(other):
+        return None
+    distances = _relaxed_matcher().get_rms_dist(one, other)
+    if distances is None or distances[1] > RELAXED_SITE:
+        return None
+    scale: float = (one.volume / len(one)) ** (1 / 3)
+    return float(distances[1]) * scale
+
+
+@lru_cache(maxsize=COMPARED)
+def _symmetrised(crystal: Crystal) -> Any:
+    """Returns the Niggli cell of the primitive cell at the tolerance of families."""
+    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
+
+    try:
+        primitive = SpacegroupAnalyzer(crystal.structure, FAMILY_SYMPREC).get_primitive_standard_structure()
+    except Exception:  # noqa: BLE001  spglib and pymatgen raise several types without a common base
+        return _reduced(crystal)
+    return primitive.get_reduced_structure(reduction_algo="niggli")
+
+
+@cache
+def _relaxed_matcher() -> Any:
+    from pymatgen.core.structure_matcher import StructureMatcher
+
+    return StructureMatcher(
+        ltol=RELAXED_LENGTH, stol=RELAXED_SITE, angle_tol=RELAXED_ANGLE, primitive_cell=False, scale=True
+    )
+
+
+def _near_volumes(first: Crystal, second: Crystal) -> bool:
+    volumes = [float(crystal.structure.volume) / crystal.n_atoms for crystal in (first, second)]
+    return max(volumes) <= min(volumes) * (1 + SAME_LENGTH) ** 3
+
+
+@lru_cache(maxsize=COMPARED)
+def _reduced(crystal: Crystal) -> Any:
+    """Returns the Niggli cell, in which structures are matched."""
+    return crystal.structure.get_reduced_structure(reduction_algo="niggli")
+
+
+@cache
+def _matcher() -> Any:
+    from pymatgen.core.structure_matcher import StructureMatcher
+
+    return StructureMatcher(ltol=SAME_LENGTH, stol=SAME_SITE, angle_tol=SAME_ANGLE, primitive_cell=False, scale=True)
+
+
+MAX_ASSIGNMENTS = 200_000
+"""Largest number of assignments that are looked at."""
+ALIKE = 0.3
+"""Difference of electronegativities up to which the order of two elements does not count; lead telluride has 0.2."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Oxidation states that add up to zero."""
+
+    states: Mapping[str, float]
+    """State of each element; not whole for an element with a mean of two states."""
+    unusual: int
+    """Number of elements whose state is only known from the ICSD or only from textbooks, 2 for a mean of two states."""
+    misordered: int
+    """Number of pairs in which the cation is more electronegative than the anion."""
+
+
+def assignment_of(counts: Mapping[str, int]) -> Assignment | None:
+    """Returns the likeliest neutral assignment of a formula; None if there is none. counts: atoms by symbol."""
+    divisor = math.gcd(*counts.values())
+    return _assignment(tuple(sorted((symbol, n // divisor) for symbol, n in counts.items())))
+
+
+@lru_cache(maxsize=1 << 14)
+def _assignment(formula: tuple[tuple[str, int], ...]) -> Assignment | None:
+    symbols = [symbol for symbol, _ in formula]
+    if len(symbols) == 1:
+        return Assignment({symbols[0]: 0.0}, 0, 0)
+    found = _whole(formula) or _mixed(formula)
+    return min(found, key=lambda a: (a.misordered, a.unusual, _spread(a)), default=None)
+
+
+def _spread(assignment: Assignment) -> float:
+    """Returns the sum of the sizes of the states: the smaller ones are likelier."""
+    return sum(map(abs, assignment.states.values()))
+
+
+def _whole(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
+    combinations = itertools.product(*(known_states(symbol).items() for symbol, _ in formula))
+    return [
+        _made(formula, [state for state, _ in chosen], sum(unusual for _, unusual in chosen))
+        for chosen in itertools.islice(combinations, MAX_ASSIGNMENTS)
+        if sum(state * n for (state, _), (_, n) in zip(chosen, formula, strict=True)) == 0
+    ]
+
+
+def _mixed(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
+    found = []
+    for place, (symbol, n) in enumerate(formula):
+        others = formula[:place] + formula[place + 1 :]
+        combinations = itertools.product(*(known_states(other).items() for other, _ in others))
+        states = sorted(known_states(symbol))
+        for chosen in itertools.islice(combinations, MAX_ASSIGNMENTS // len(formula)):
+            mean = -sum(state * m for (state, _), (_, m) in zip(chosen, others, strict=True)) / n
+            if any(low < mean < high and low * high > 0 for low, high in itertools.pairwise(states)):
+                values: list[float] = [state for state, _ in chosen]
+                values.insert(place, mean)
+                found.append(_made(formula, values, 2 + sum(unusual for _, unusual in chosen)))
+    return found
+
+
+def _made(formula: tuple[tuple[str, int], ...], states: list[float] | list[int], unusual: int) -> Assignment:
+    named = {symbol: float(state) for (symbol, _), state in zip(formula, states, strict=True)}
+    pairs = [(a, b) for a in named for b in named if named[a] > 0 > named[b]]
+    values = {symbol: electronegativity(symbol) for symbol in named}
+    misordered = sum((values[a] or 0.0) > (values[b] or 0.0) + ALIKE for a, b in pairs)
+    return Assignment(named, unusual, misordered)
+
+
+@cache
+def known_states(symbol: str) -> Mapping[int, int]:
+    """Returns the oxidation states of an element, with 0 for usual ones and 1 for others."""
+    from pymatgen.core import Element
+
+    element = Element(symbol)
+    common, observed = set(element.common_oxidation_states), set(element.icsd_oxidation_states)
+    usual = common & observed or common or observed
+    return {int(state): int(state not in usual) for state in sorted(common | observed) if state}

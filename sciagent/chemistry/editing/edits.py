@@ -21,9 +21,8 @@ from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
 from sciagent.chemistry.editing.moves import MOVES, ORDERS, ends
-from sciagent.chemistry.editing.parts import kekule, pattern, side, without
-from sciagent.chemistry.editing.tables import NOT_A_CHILD, TEMPLATES
-from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.editing.parts import NOT_A_CHILD, TEMPLATES, kekule, pattern, side, without
+from sciagent.chemistry.standardise import rdkit_messages
 
 TRIES = 12
 RING_TRIES = 6  # attempts to cut a ring in half

@@ -14,7 +14,7 @@ from typing import Any
 from rdkit import Chem
 
 from sciagent.chemistry.editing import parts
-from sciagent.chemistry.editing.tables import LINKERS, RINGS
+from sciagent.chemistry.editing.parts import LINKERS, RINGS
 
 Edit = Callable[[Any, random.Random, Sequence[str]], Any]
 

@@ -24,9 +24,18 @@ from rdkit import Chem
 
 from sciagent.chemistry.editing import parts
 from sciagent.chemistry.editing.edits import ANY, EditLimits, accepted, canonical, reaction
-from sciagent.chemistry.editing.parts import linker_paths, pattern, ring_systems, side
-from sciagent.chemistry.editing.tables import ANNELATIONS, NAMED_ARYLS, NAMED_LINKERS, NAMED_RINGS, SUBSTITUENTS
-from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.editing.parts import (
+    ANNELATIONS,
+    NAMED_ARYLS,
+    NAMED_LINKERS,
+    NAMED_RINGS,
+    SUBSTITUENTS,
+    linker_paths,
+    pattern,
+    ring_systems,
+    side,
+)
+from sciagent.chemistry.standardise import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
 Found = tuple[Kind, str, tuple[int, ...]]

@@ -3,6 +3,10 @@
 The steps add or remove a group, or exchange a ring, a linker or an element, at a given place; `edits` checks the
 results. Stereocentres that keep their neighbours keep their configuration. A new group takes the place of the hydrogen
 or group that it replaces.
+
+Tables for the edits: named substituents, rings, linkers, and edits written as reaction SMARTS.
+
+Templates use ring closure 9, which parents do not use. `*` in a linker marks its two ends.
 """
 
 from __future__ import annotations
@@ -229,3 +233,111 @@ def _arrangements(ring: Any, apart: list[list[int]]) -> list[tuple[int, ...]]:
                 more = sum(abs(round(between[place][p]) - wanted[n]) for n, p in enumerate(places))
                 stack.append((strain + more, (*places, place)))
     return sorted(best)[:MAX_ARRANGEMENTS]
+
+
+SUBSTITUENTS: dict[str, str] = {
+    "fluoro": "F", "chloro": "Cl", "bromo": "Br", "hydroxy": "O", "methoxy": "OC", "ethoxy": "OCC", "amino": "N",
+    "dimethylamino": "N(C)C", "methylamino": "NC", "sulfanyl": "S", "methylsulfanyl": "SC", "methyl": "C",
+    "ethyl": "CC", "propyl": "CCC", "isopropyl": "C(C)C", "tert-butyl": "C(C)(C)C", "cyclopropyl": "C9CC9",
+    "trifluoromethyl": "C(F)(F)F", "cyano": "C#N", "formyl": "C=O", "acetyl": "C(C)=O", "carboxy": "C(=O)O",
+    "methoxycarbonyl": "C(=O)OC", "ethoxycarbonyl": "C(=O)OCC", "carbamoyl": "C(N)=O", "acetamido": "NC(C)=O",
+    "nitro": "[N+](=O)[O-]", "methylsulfonyl": "S(C)(=O)=O", "sulfamoyl": "S(N)(=O)=O", "vinyl": "C=C",
+    "ethynyl": "C#C", "trifluoromethoxy": "OC(F)(F)F", "dicyanovinyl": "C=C(C#N)C#N", "hydroxymethyl": "CO",
+    "aminomethyl": "CN", "morpholino": "N9CCOCC9", "piperidino": "N9CCCCC9", "phenyl": "c9ccccc9",
+}  # fmt: skip
+# aryl groups; the name gives the ring and the binding atom
+NAMED_ARYLS: dict[str, str] = {
+    "phenyl": "c9ccccc9",
+    "4-pyridyl": "c9ccncc9",
+    "3-pyridyl": "c9cccnc9",
+    "2-pyridyl": "c9ccccn9",
+    "2-thienyl": "c9cccs9",
+    "3-thienyl": "c9ccsc9",
+    "2-furyl": "c9ccco9",
+    "2-pyrrolyl": "c9ccc[nH]9",
+    "1-pyrrolyl": "n9cccc9",
+    "pyrazinyl": "c9cnccn9",
+    "2-thiazolyl": "c9nccs9",
+    "4-(dimethylamino)phenyl": "c9ccc(N(C)C)cc9",
+    "4-cyanophenyl": "c9ccc(C#N)cc9",
+}
+ARYLS: tuple[str, ...] = tuple(NAMED_ARYLS.values())
+NAMED_RINGS: dict[str, str] = {
+    "benzene": "c1ccccc1", "pyridine": "c1ccncc1", "pyrimidine": "c1cncnc1", "pyrazine": "c1cnccn1",
+    "pyridazine": "c1ccnnc1", "thiophene": "c1ccsc1", "furan": "c1ccoc1", "pyrrole": "c1cc[nH]c1",
+    "imidazole": "c1c[nH]cn1", "pyrazole": "c1cn[nH]c1", "thiazole": "c1cscn1", "oxazole": "c1cocn1",
+    "1,2,4-triazole": "c1nnc[nH]1", "1,3,4-oxadiazole": "c1nnco1", "cyclohexane": "C1CCCCC1",
+    "cyclopentane": "C1CCCC1", "cyclobutane": "C1CCC1", "cyclopropane": "C1CC1", "piperidine": "C1CCNCC1",
+    "piperazine": "C1CNCCN1", "morpholine": "C1COCCN1", "pyrrolidine": "C1CCNC1", "tetrahydropyran": "C1CCOCC1",
+    "tetrahydrofuran": "C1CCOC1", "cyclohexene": "C1=CCCCC1", "2-pyrrolidinone": "O=C1CCCN1",
+    "2-pyridone": "O=c1cccc[nH]1", "naphthalene": "c1ccc2ccccc2c1", "quinoline": "c1ccc2ncccc2c1",
+    "quinoxaline": "c1ccc2nccnc2c1", "indole": "c1ccc2[nH]ccc2c1", "benzothiophene": "c1ccc2sccc2c1",
+    "benzofuran": "c1ccc2occc2c1", "benzimidazole": "c1ccc2[nH]cnc2c1", "benzothiazole": "c1ccc2scnc2c1",
+    "pyrazolo[1,5-a]pyrimidine": "c1cnc2ccnn2c1", "decalin": "C1CCC2CCCCC2C1", "tetralin": "C1CCc2ccccc2C1",
+    "norbornane": "C1CC2CCC1C2",
+}  # fmt: skip
+RINGS: tuple[str, ...] = tuple(NAMED_RINGS.values())
+LINKERS: tuple[str, ...] = (
+    "**", "*C*", "*CC*", "*O*", "*N*", "*S*", "*C(=O)*", "*C(=O)N*", "*NC(=O)*", "*C(=O)O*", "*OC(=O)*", "*CO*", "*OC*",
+    "*CN*", "*NC*", "*/C=C/*", "*C#C*", "*S(=O)(=O)*", "*S(=O)(=O)N*", "*NS(=O)(=O)*", "*/C=N/*", "*/N=N/*", "*CCC*",
+    "*C(C)*", "*N(C)*", "*OCC*", "*CCO*",
+)  # fmt: skip
+# one direction of each linker; `direct bond` joins the two ends
+NAMED_LINKERS: dict[str, str] = {
+    "direct bond": "**", "methylene": "*C*", "ethylene": "*CC*", "propylene": "*CCC*", "ethylidene": "*C(C)*",
+    "ether": "*O*", "amine": "*N*", "methylamine": "*N(C)*", "thioether": "*S*", "carbonyl": "*C(=O)*",
+    "amide": "*C(=O)N*", "ester": "*C(=O)O*", "methyleneoxy": "*CO*", "ethyleneoxy": "*CCO*", "methyleneamino": "*CN*",
+    "vinylene": "*/C=C/*", "ethynylene": "*C#C*", "sulfonyl": "*S(=O)(=O)*", "sulfonamide": "*S(=O)(=O)N*",
+    "imine": "*/C=N/*", "azo": "*/N=N/*",
+}  # fmt: skip
+
+# sites for a group: on conjugated carbon, on saturated carbon outside CH2=, on NH
+_SITE = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]):1]"
+_SATURATED = "[$([CX4;H1,H2,H3]),$([NX3;H1,H2;!$(N-[!#6])]):1]"
+_GROUP = "[a,$(C=C):1]-!@[!#1;D1,$([CX4;D2]-[D1]),$([CX2]#[ND1]),$([CX3](=O)[D1]),$([NX3](C)C),$([N+](=O)[O-])]"
+_PUT = tuple(SUBSTITUENTS.values())
+ANNELATIONS: dict[str, tuple[str, ...]] = {
+    "benzo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]cccc9",),
+    "pyrido": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]nccc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]cncc9"),
+    "pyrazino": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]nccn9",),
+    "thieno": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9",),
+    "furo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",),
+}
+# no chalcogen or halogen is put on a saturated atom that has one already; `edits` refuses such children
+TEMPLATES: dict[str, tuple[str, ...]] = {
+    "aza swap": ("[c;H1;D2:1]>>[n;H0:1]", "[n;H0;D2;r6;+0:1]>>[c:1]"),
+    "five-ring swap": (
+        "[o;r5:1]>>[s:1]", "[s;r5:1]>>[o:1]", "[o,s;r5:1]>>[nH:1]", "[nH;r5:1]>>[o;H0:1]", "[nH;r5:1]>>[s;H0:1]",
+    ),
+    "ring resize": (
+        "[c;H1;r6:1]:[c;H1;r6]:[c:3]>>[s;H0:1]:[c:3]", "[c;H1;r6:1]:[c;H1;r6]:[c:3]>>[o;H0:1]:[c:3]",
+        "[s,o;r5;D2:1]:[c:2]>>[c:1]:c:[c:2]", "[nH;r5:1]:[c:2]>>[c;H1:1]:c:[c:2]",
+    ),
+    "chain swap": (
+        "[CX4;H2;!R:1]>>[O;H0:1]", "[CX4;H2;!R:1]>>[N;H1:1]", "[OX2;H0;!R:1]>>[S:1]", "[OX2;H0;!R:1]>>[N;H1:1]",
+        "[NX3;H1;!R:1]>>[O;H0:1]", "[CX3:1]=[OX1:2]>>[C:1]=[S:2]", "[CX3:1]=[SX1:2]>>[C:1]=[O:2]",
+        "[CX3;H1;!R:1]=[C;!R:2]>>[N;H0:1]=[C:2]",
+    ),
+    "add substituent": tuple(f"{_SITE}>>[*:1]-{group}" for group in _PUT),
+    "add substituent to a saturated atom": tuple(f"{_SATURATED}>>[*:1]-{group}" for group in _PUT),
+    "remove substituent": (f"{_GROUP}>>[*:1]",),
+    "replace substituent": tuple(f"{_GROUP}>>[*:1]-{group}" for group in _PUT),
+    "annelate": tuple(template for templates in ANNELATIONS.values() for template in templates),
+    "insert linker": (
+        "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]/C=C/[*:2]", "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]C#C[*:2]",
+        "[a:1]-!@[#6:2]>>[*:1]/C=N/[*:2]", "[a:1]-!@[#6:2]>>[*:1]/N=N/[*:2]", "[a:1]-!@[#6:2]>>[*:1]C(=O)[*:2]",
+        "[#6:1]-!@[#6:2]>>[*:1]C[*:2]", "[#6:1]-!@[#6:2]>>[*:1]O[*:2]", "[a:1]-!@[#6:2]>>[*:1]N[*:2]",
+    ),
+    "append aryl": tuple(f"{_SITE}>>[*:1]-{aryl}" for aryl in ARYLS),
+    "delete atom": ("[*:1]-[!#1;D1;+0:2]>>[*:1]",),
+}  # fmt: skip
+
+# motifs that a child may have only if a parent has them: unstable, explosive, strained, or not isolable
+NOT_A_CHILD: tuple[str, ...] = (
+    "[OX2,SX2;!a]-[OX2;!a]", "[N,O,S;!a;!$(S(=O)=O)]-[F,Cl,Br,I]", "[NX3;!$(N-C=O);!a]-[NX3;!a]-[NX3;!a]",
+    "[NX3]-[OX2]", "[#6]#[#6;r3,r4,r5,r6,r7]", "*=[*;r3,r4,r5,r6,r7;X2]=*", "[C;r3,r4]=[C;r3,r4]",
+    "[NX3;H2,H1;!$(N-C=[O,S,N])]-[CX3;H1]=[CX3;H2]",
+    "[OX2H]-[CX2,CX3;!$(C=[O,S]);!$(C=C-C=[O,N]);!$(C-,=a)]", "C=[C;R0]=[C,N]", "[N;!$([N+]-[N-])]=[N;R0]-[N;R0]=N",
+    "[n;r5]1[n;r5][n;r5][n;r5][n;r5]1", "n:n:n:n", "[OX2H]-[CX4]-[OX2,NX3,SX2]", "[F,Cl,Br,I;D2]", "C#C-[N,O]",
+    "[O,S;H1]-[N,O,S]", "[CH2]=[NX2]", "[a;r3,r4]",
+)  # fmt: skip

@@ -1,8 +1,12 @@
-"""Crystals as a subject: cells, prototypes and structure matching by pymatgen and spglib."""
+"""Crystals as a subject: cells, prototypes and structure matching by pymatgen and spglib.
+
+The edits of crystals, as an edit set.
+"""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,15 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal, needs_pymatgen
+from sciagent.chemistry.crystals import edits
+from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
+from sciagent.chemistry.crystals.prototypes import family
 from sciagent.chemistry.structure_files import StructureRecord
-from sciagent.chemistry.subjects.base import CandidateColumns, LibraryVersions, Standardised, Subject, Words
+from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError
 
 if TYPE_CHECKING:
     from sciagent.chemistry.fingerprint import Features, StructureFingerprint
-    from sciagent.chemistry.subjects.edit_set import EditSet
+
 
 REMEMBERED = 1 << 12
 
@@ -97,7 +105,7 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.scaling import ERROR, is_estimated
+        from sciagent.chemistry.crystals.cells import ERROR, is_estimated
 
         crystal = _read(notation)
         if crystal is None or not is_estimated(crystal.structure):
@@ -124,7 +132,7 @@ class CrystalSubject(Subject):
         return super().is_file_of(name) or last.startswith(("POSCAR", "CONTCAR")) or not Path(last).suffix
 
     def features(self, notation: str) -> Features:
-        from sciagent.chemistry.crystals.family import family
+        from sciagent.chemistry.crystals.prototypes import family
         from sciagent.chemistry.fingerprint import Features
 
         crystal = _read(notation)
@@ -138,12 +146,12 @@ class CrystalSubject(Subject):
         return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
-        from sciagent.chemistry.crystals.family import same
+        from sciagent.chemistry.crystals.prototypes import same
 
         return isinstance(candidate, Crystal) and isinstance(other, Crystal) and same(candidate, other)
 
     def relaxed_distance(self, relaxed: str, other: str) -> float | None:
-        from sciagent.chemistry.crystals.family import relaxed_distance
+        from sciagent.chemistry.crystals.prototypes import relaxed_distance
 
         first = _read(relaxed)
         second = _read(other)
@@ -171,8 +179,6 @@ class CrystalSubject(Subject):
 
     @cached_property
     def edits(self) -> EditSet:
-        from sciagent.chemistry.subjects.crystal_edits import CrystalEdits
-
         return CrystalEdits(self)
 
 
@@ -216,3 +222,74 @@ def _remember(text: str, crystal: Crystal) -> None:
     _KNOWN[text] = crystal
     while len(_KNOWN) > REMEMBERED:
         _KNOWN.pop(next(iter(_KNOWN)), None)
+
+
+MOST_SITES = 40
+"""Largest number of sites in the primitive cell of a child, unless a campaign file states another."""
+LISTED = 40
+"""Most places of a crystal that are listed for a model."""
+
+
+class CrystalEdits(EditSet):
+    """Substitutions, decorations, distortions and changes of orbits of crystals."""
+
+    named = edits.NAMED
+    operations = edits.OPERATIONS
+    shares = edits.SHARES
+
+    def __init__(self, subject: Subject) -> None:
+        """subject: reads and writes the notations."""
+        self._subject = subject
+
+    @cached_property
+    def tables_hash(self) -> str:
+        return content_hash({name: [edit.kind, list(edit.whats)] for name, edit in edits.NAMED.items()})
+
+    def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> CrystalLimits:
+        """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
+        most = MOST_SITES if size is None else size
+        if not checks:
+            return CrystalLimits(max_sites=most)
+        last = checks[-1]
+        return CrystalLimits(
+            elements=None if last.elements is None else tuple(last.elements),
+            max_sites=min(most, *(each.max_sites for each in checks)),
+        )
+
+    def too_large(self, candidate: Candidate, limits: CrystalLimits) -> str | None:
+        most = limits.max_sites
+        n = candidate.n_atoms
+        return None if n <= most else f"{n} atoms in the primitive cell are too many to edit; the limit is {most}"
+
+    def mutate(self, text: str, rng: random.Random, operation: str, limits: CrystalLimits) -> str | None:
+        child = edits.mutate(self._read(text), rng, operations=(operation,), limits=limits)
+        return None if child is None else self._subject.notation(child[0])
+
+    def group(self, text: str) -> str:
+        return family(self._read(text))
+
+    def sites(self, text: str) -> Sequence[CrystalPlace]:
+        return edits.sites(self._read(text))
+
+    def described_sites(self, candidate: Candidate) -> list[str]:
+        assert isinstance(candidate, Crystal)
+        places = edits.sites(candidate)[:LISTED]
+        groups: dict[str, list[str]] = {}
+        for place in places:
+            fitting = ", ".join(edit.name for edit in edits.NAMED.values() if edit.fits(place))
+            groups.setdefault(fitting, []).append(f"{place.number} {place.name}")
+        return ["sites, number name:", *(f"{fitting}: {'; '.join(texts)}" for fitting, texts in groups.items())]
+
+    def choices(
+        self, text: str, edit: str, what: str | None = None, where: int | None = None
+    ) -> list[tuple[str, CrystalPlace]]:
+        return edits.choices(self._read(text), edit, what, where)
+
+    def children(self, text: str, edit: str, what: str | None, where: int, limits: CrystalLimits) -> list[str]:
+        found = edits.children(self._read(text), edit, what, where, limits)
+        return [self._subject.notation(child) for child in found]
+
+    def _read(self, text: str) -> Crystal:
+        crystal = self._subject.read(text)
+        assert isinstance(crystal, Crystal)
+        return crystal

@@ -1,13 +1,22 @@
-"""The registry of subjects: the entry point group `sciagent.subjects`."""
+"""The registry of subjects: the entry point group `sciagent.subjects`.
+
+Drawings of candidates, whatever they are.
+
+Restores candidates from the payloads of the ledger and from the records that processes exchange.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
+from typing import Any
 
-from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.edit_set import EditSet
-from sciagent.errors import UnknownNameError, UsageError
+from sciagent.chemistry.subjects.base import EditSet, Subject
+from sciagent.domain.answers.values import StructureText
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError
 
 GROUP = "sciagent.subjects"
 
@@ -43,3 +52,35 @@ def needed_edits(subject: Subject) -> EditSet:
     if subject.edits is None:
         raise UsageError(f'the subject "{subject.name}" has no edits; propose its {subject.words.many} from a file')
     return subject.edits
+
+
+KEPT = 2048
+
+
+@lru_cache(KEPT)
+def drawn(kind: str, notation: str, width: int = 260, height: int = 190) -> str:
+    """Returns an SVG with colours from CSS; an empty text if the notation cannot be drawn."""
+    return subject_of(kind).drawing(notation, width, height) if notation else ""
+
+
+def structure_text(candidate: Candidate) -> StructureText:
+    """Returns a candidate as text, with what it is drawn from."""
+    notation = subject_of(candidate.kind).notation(candidate)
+    return StructureText(kind=candidate.kind, text=candidate.text, drawn_from=notation)
+
+
+def candidate_from_payload(kind: str, payload: Mapping[str, Any]) -> Candidate:
+    """Returns the candidate with this `payload()`. Raises InvalidCandidateError for any other mapping."""
+    if kind not in subject_names():
+        raise InvalidCandidateError(Reason.WRONG_KIND, f'kind "{kind}"; known: {", ".join(subject_names())}')
+    return subject_of(kind).restored(payload)
+
+
+def record_of(candidate: Candidate) -> Mapping[str, Any]:
+    """Returns all fields of a candidate as JSON for `candidate_from_record`, so that nothing is computed again."""
+    return subject_of(candidate.kind).record(candidate)
+
+
+def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:
+    """Returns the candidate of a record. Its identity is not computed again; callers compare keys afterwards."""
+    return subject_of(kind).from_record(record)

@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sciagent.domain.answers.margins import LimitMargin
-from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue, PropertyValue, RungResult
+from sciagent.domain.answers.values import (
+    AnswerModel,
+    CandidateName,
+    EvidenceValue,
+    ImportedValue,
+    LimitMargin,
+    PropertyValue,
+    RungResult,
+)
 
 
 class FileRemoval(AnswerModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.answers.values import AnswerModel
 
 
 class GuardEstimate(AnswerModel):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.answers.values import AnswerModel
 
 
 class PlanGoal(AnswerModel):

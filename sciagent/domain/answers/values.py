@@ -1,20 +1,161 @@
-"""Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`."""
+"""Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`.
+
+The base model of answers: frozen, without extra fields; each field is explained by the docstring below it.
+
+The distance of a value from the limits of its objective, with two measures of its certainty.
+
+The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
+distance of the method's values from experiment for other molecules. They are never added, and neither replaces the
+other.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import Self
+from itertools import pairwise
+from textwrap import dedent
+from typing import Any, Self
 
-from pydantic import Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, computed_field
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from sciagent.domain.answers.margins import LimitMargin
-from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.candidate_names import Names, label
-from sciagent.domain.candidates import smiles_of, structure_heading
+from sciagent.domain.candidates import Names, label, smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show, stated
+
+
+class AnswerModel(BaseModel):
+    """An answer or a part of an answer; immutable, and compared by value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Returns the JSON schema with the docstrings of the fields. `use_attribute_docstrings` of pydantic would read
+        the source of every model whenever a command starts."""
+        schema = handler(core_schema)
+        shown = handler.resolve_ref_schema(schema)["properties"]
+        for name, text in _docstrings(cls).items():
+            if own := shown.get(cls.model_fields[name].serialization_alias or name):
+                own.setdefault("description", text)
+        return schema
+
+
+def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
+    """Returns the docstring below each field of a model and of those that it inherits from, by field."""
+    texts: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, AnswerModel) and base is not AnswerModel:
+            [definition] = ast.parse(dedent(inspect.getsource(base))).body
+            for field, below in pairwise(getattr(definition, "body", ())):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[name] = inspect.cleandoc(text)
+    return texts
+
+
+def plain(answer: Any) -> Any:
+    """Converts answers and dataclasses, alone or in collections, to JSON values; times stay `datetime`."""
+    if isinstance(answer, BaseModel):
+        return plain(answer.model_dump(by_alias=True))
+    if is_dataclass(answer):
+        return {field.name: plain(getattr(answer, field.name)) for field in fields(answer)}
+    if isinstance(answer, Mapping):
+        return {name: plain(part) for name, part in answer.items()}
+    return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer
+
+
+def json_schema(answer: Any) -> Any:
+    """Returns the JSON schema of the values that `plain` returns. answer: a model, or a type made of models."""
+    return TypeAdapter(answer).json_schema(mode="serialization")
+
+
+MEASURED = "measured values in this ledger"
+"""The source of errors that come from imported values, not from a benchmark."""
+REPEATABILITIES = {"class": "repeatability of its class", "fit": "with the error of the fit"}
+"""The words for an uncertainty, by its kind, where they are not simply `repeatability`."""
+
+
+class MethodFigures(AnswerModel):
+    """The error of a rung's method against experiment, for one property; computed minus measured."""
+
+    n: int
+    """Number of molecules."""
+    mean_error: float
+    """Mean of computed minus measured, in `unit`."""
+    mean_absolute_error: float
+    """Mean of the absolute differences, in `unit`."""
+    unit: str
+    """The unit of both."""
+    chemistry: str
+    """The molecules in a few words."""
+    reference: str
+    """The source of the reference values: `experiment`, or the name of a better theory."""
+    source: str
+    """`measured values in this ledger`, or the file of the benchmark."""
+
+    def __str__(self) -> str:
+        tail = "" if self.unit == "1" else f" {self.unit}"
+        figures = f"mean absolute error {self.mean_absolute_error:.2g}{tail}, mean error {self.mean_error:+.2g}{tail}"
+        return f"{figures} against {self.reference} (n = {self.n}, {self.chemistry})"
+
+
+class LimitMargin(AnswerModel):
+    """The distance of a value from the nearest limit of its objective."""
+
+    property: str
+    """Name of the property."""
+    rung: str
+    """Label of the rung that measured the value."""
+    margin: float
+    """Distance from the nearest limit in `unit`; negative outside the limits."""
+    unit: str
+    """Unit of the value, of the margin and of the repeatability."""
+    repeatability: float | None
+    """Standard uncertainty (k = 1) of the value; null where it is unknown."""
+    uncertainty_kind: str | None
+    """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
+    with the error of a calibration; null where the evidence does not say."""
+    method: MethodFigures | None
+    """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
+
+    def is_clear(self) -> bool | None:
+        """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
+        return None if self.method is None else abs(self.margin) > self.method.mean_absolute_error
+
+    def cell(self) -> str:
+        """Returns the distance in the unit of the value, with the method's error where it is known."""
+        if self.method is not None:
+            return f"{_beside(self.margin, self.method.mean_absolute_error, '1')} (method)"
+        return _beside(self.margin, self.repeatability, "1").partition(" ±")[0]
+
+    def __str__(self) -> str:
+        where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
+        size, spread = abs(self.margin), self.repeatability
+        if self.method is None:
+            text = f"{where} {_beside(size, spread, self.unit)}{' (repeatability)' if spread else ''}"
+            # a descriptor of the structure is exact: its repeatability is 0
+            return text if spread == 0 else f"{text}, the method's error is not known"
+        text = f"{where} {_beside(size, self.method.mean_absolute_error, self.unit)} (method)"
+        whose = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
+        return f"{text}, ±{show(0.0, spread, self.unit).partition('±')[2]} ({whose})" if spread else text
+
+
+def _beside(value: float, uncertainty: float | None, unit: str) -> str:
+    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
+    if not uncertainty:
+        return show(value, uncertainty, unit)
+    exponent = math.floor(math.log10(uncertainty))
+    places = max(0, (1 if uncertainty < 2 * 10**exponent else 0) - exponent)
+    tail = "" if unit == "1" else f" {unit}"
+    return f"{round(value, places) + 0.0:.{places}f} ± {uncertainty:.{places}f}{tail}"
 
 
 class StructureText(AnswerModel):

@@ -11,8 +11,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotInTime
 from typing import TYPE_CHECKING, Any
 
+from sciagent.execution.celery import messages
 from sciagent.execution.celery.messages import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
-from sciagent.execution.messaging import tokens
 
 if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
@@ -66,7 +66,10 @@ class Wakeups:
             producer = Producer(channel, serializer="json")
             for _ in range(min(n, MOST_TOKENS)):
                 producer.publish(
-                    tokens.body(name), routing_key=token_queue.routing_key, headers=tokens.headers(name), retry=False
+                    messages.body(name),
+                    routing_key=token_queue.routing_key,
+                    headers=messages.headers(name),
+                    retry=False,
                 )
 
         self._submit(send)

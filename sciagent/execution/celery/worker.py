@@ -3,6 +3,8 @@
 Celery hands tokens to the threads of a worker and decides nothing else. The ledger records which job runs, who holds
 its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
 and there are no results, retries or time limits. A token is never delivered again; a job is, if its lease expires.
+
+Celery's message consumer and Redis transport, made safe for brokers to which other programs can write.
 """
 
 from __future__ import annotations
@@ -11,18 +13,23 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.state import maybe_shutdown
+from kombu import Message
+from kombu.transport import redis
+
 from sciagent.domain.states import JobState
 from sciagent.errors import UsageError
-from sciagent.execution.celery.messages import PREFIX, Broker
+from sciagent.execution.celery import messages
+from sciagent.execution.celery.messages import PREFIX, TASK, Broker
 from sciagent.execution.celery.wakeups import Wakeups
-from sciagent.execution.messaging.tokens import TASK
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
@@ -33,6 +40,7 @@ from sciagent.store.job_queue.workers import NewWorker
 if TYPE_CHECKING:
     from celery import Celery
     from celery.apps.worker import Worker as CeleryWorker
+
 
 log = logging.getLogger(__name__)
 ANSWER_SECONDS = 30.0  # time limit for each answer of the broker; long, since no user waits for a worker
@@ -203,7 +211,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
         broker_heartbeat=20,
-        broker_transport="sciagent.execution.celery.consumer:Transport" if broker.is_redis else None,
+        broker_transport="sciagent.execution.celery.worker:Transport" if broker.is_redis else None,
         broker_transport_options=broker.transport_options(ANSWER_SECONDS),
         broker_url=broker.url,
         broker_use_ssl=broker.encryption().get("ssl"),
@@ -212,7 +220,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         task_ignore_result=True,
         task_publish_retry=False,
         task_queues=[broker.queue(name) for name in queues],
-        worker_consumer="sciagent.execution.celery.consumer:Consumer",
+        worker_consumer="sciagent.execution.celery.worker:Consumer",
         worker_disable_prefetch=broker.is_redis,  # on RabbitMQ the consumer prefetches one message
         worker_enable_prefetch_count_reduction=False,
         worker_enable_remote_control=False,
@@ -224,3 +232,76 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
     app.task(slots.work, name=TASK, shared=False)
     app.finalize()
     return app
+
+
+class Consumer(CeleryConsumer):  # type: ignore[misc]
+    """Accepts only tokens for the worker's own queues, and prefetches at most one.
+
+    A worker that is busy for hours must not hold tokens that other workers could take.
+    """
+
+    class Blueprint(CeleryConsumer.Blueprint):  # type: ignore[misc]
+        """The consumer's steps, without remote control, gossip, heartbeats and delayed delivery."""
+
+        default_steps = [
+            "celery.worker.consumer.connection:Connection",
+            "celery.worker.consumer.events:Events",
+            "celery.worker.consumer.tasks:Tasks",
+            "celery.worker.consumer.consumer:Evloop",
+        ]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.initial_prefetch_count = 1
+
+    def _update_prefetch_count(self, index: int = 0) -> None:
+        """Keeps the prefetch count at one, whatever the size of the pool."""
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
+        handle = super().create_task_handler(*args, **options)
+        known = {queue.name.removeprefix(PREFIX) for queue in self.app.amqp.queues.consume_from.values()}
+
+        def receive(message: Message) -> None:
+            try:
+                queue = messages.queue_named(message)
+                if queue not in known:
+                    raise ValueError("it names a queue of others")
+            except ValueError as error:
+                log.warning("a message was refused: %s", error)
+                message.ack_log_error(log, self.connection_errors)
+                return
+            messages.renew(message, queue)
+            handle(message)
+
+        return receive
+
+    def on_decode_error(self, message: Message, exc: Exception) -> None:
+        log.warning("a message was refused: %s", type(exc).__name__)
+        message.ack_log_error(log, self.connection_errors)
+
+    def ensure_connected(self, connection: Any) -> Any:
+        """Tries to connect, with pauses of at most five seconds, until the worker is shut down."""
+
+        def warn(error: Exception, interval: float) -> None:
+            log.warning("the broker %s does not answer: %s", connection.as_uri(), type(error).__name__)
+
+        self.first_connection_attempt = False
+        return connection.ensure_connection(
+            warn, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
+        )
+
+
+class Channel(redis.Channel):  # type: ignore[misc]
+    """Drops and logs malformed messages. The library's own reader raises an error that ends the worker. Redis removes a
+    message from the queue before it is read, so it cannot come back."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            log.warning("what is no message was dropped from a queue: %s", type(error).__name__)
+            return None
+
+
+class Transport(redis.Transport):  # type: ignore[misc]
+    Channel = Channel

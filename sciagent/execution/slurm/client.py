@@ -9,21 +9,215 @@ shell: a user's profile may take long, and Slurm's warning kills a script whose 
 system's profile, which is read after the traps are set. Before the end of the wall time Slurm sends USR1 to the script.
 The script sends TERM to the command, waits for it and ends with 124, whatever the command's exit code. Otherwise a job
 stopped at its time limit would count as COMPLETED.
+
+The folder of one array, shared with the nodes, and the states of its elements.
+
+The folder holds the elements' tasks, the script, and the files that elements leave. Their states follow from these
+files and from squeue.
+
+SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
+    elements.json           the task of each element, by its number
+    script.sh
+    out.0                   output of element 0
+    warned.0                exists if the time of element 0 was nearly up
+    exit.0                  how element 0 ended
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sciagent.errors import SlurmError
 from sciagent.execution.slurm.site import ResourceRequest, SiteProfile
-from sciagent.execution.slurm.spool import QUEUE_FORMAT, ElementStatus, Spool, element_status, queue_lines
+
+MAX_ELEMENTS_BYTES = 64_000_000
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
+_TAIL_BYTES = 4096
+
+
+class Mark(NamedTuple):
+    """The end of an element's script."""
+
+    code: int
+    """Exit code of the command."""
+    stopped: bool
+    """Whether it received TERM."""
+
+
+class Spool:
+    """The folder of one array below the site's spool. token: 16 hexadecimal digits; default: a new random token.
+    Raises ValueError for any other token."""
+
+    def __init__(self, site_spool: str, token: str = "") -> None:
+        self.token = token or secrets.token_hex(8)
+        if not _TOKEN.fullmatch(self.token):
+            raise ValueError(f"{token!r} is no token of an array")
+        self.name = f"sciagent-{self.token}"
+        """Name of the array's Slurm job. It identifies the job, since Slurm may reuse the job's id."""
+        self.folder = Path(site_spool) / self.token
+        self.elements, self.script = self.folder / "elements.json", self.folder / "script.sh"
+
+    def write(self, elements: Sequence[Any], script: str) -> None:
+        """Create the folder with tasks and script. Raises SlurmError."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True)
+            self._put(self.script, script)
+            self._put(self.elements, json.dumps(list(elements)))
+        except OSError as error:
+            raise SlurmError(f"the spool folder cannot be written: {error}") from None
+
+    def tasks(self) -> list[Any]:
+        """The tasks of the elements. Raises SlurmError."""
+        return read_elements(self.elements)
+
+    def age(self) -> float:
+        """Seconds since the tasks were written."""
+        return time.time() - self.elements.stat().st_mtime
+
+    def mark(self, element: int) -> Mark | None:
+        """Returns how the element ended; None if it left no mark."""
+        match = _EXIT.fullmatch(self._read(f"exit.{element}"))
+        return Mark(int(match[1]), match[2] == "true") if match else None
+
+    def failure_text(self, element: int) -> str:
+        """Returns why an element failed: the printable characters of its last line of output, or its exit code."""
+        lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
+        printed = "".join(character for character in "".join(lines[-1:]).strip()[:300] if character.isprintable())
+        mark = self.mark(element)
+        return printed or f"exit code {mark.code if mark else 'unknown'}, and it printed nothing"
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self, name: str) -> str:
+        """The last _TAIL_BYTES of a file; empty if it cannot be read."""
+        try:
+            with (self.folder / name).open("rb") as stream:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES))
+                return stream.read(_TAIL_BYTES).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _put(self, path: Path, text: str) -> None:
+        """Write a file atomically, readable only by the user."""
+        part = path.with_name(f"{path.name}.part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        part.replace(path)
+
+
+def spools(site_spool: str) -> list[Spool]:
+    """The completely written array folders of the site, sorted by token."""
+    try:
+        names = sorted(path.name for path in Path(site_spool).iterdir())
+    except OSError:
+        return []
+    all_ = (Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name))
+    return [spool for spool in all_ if spool.elements.exists()]
+
+
+def read_elements(path: Path) -> list[Any]:
+    """The tasks of an array's elements. Raises SlurmError."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_ELEMENTS_BYTES + 1)
+        elements = json.loads(raw) if len(raw) <= MAX_ELEMENTS_BYTES else None
+    except (OSError, ValueError) as error:
+        raise SlurmError(f"{path} cannot be read: {error}") from None
+    if not isinstance(elements, list):
+        raise SlurmError(f"{path} holds no list of elements")
+    return elements
+
+
+def own_element(path: Path) -> Any:
+    """The task of this process: the entry at SLURM_ARRAY_TASK_ID. Raises SlurmError."""
+    number, elements = os.environ.get("SLURM_ARRAY_TASK_ID", ""), read_elements(path)
+    if not number.isdecimal() or int(number) >= len(elements):
+        raise SlurmError(f"{path} has {len(elements)} elements, and SLURM_ARRAY_TASK_ID is {number or 'not set'}")
+    return elements[int(number)]
+
+
+class ElementState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"  # ended with a non-zero exit code, or was killed by a signal
+    TIMED_OUT = "timed_out"  # killed by Slurm at its wall time, or stopped itself after the warning
+    CANCELLED = "cancelled"
+    LOST = "lost"  # the node died, or Slurm has no record of it any more and it left no file
+    UNKNOWN = "unknown"  # Slurm reports a state that is not listed here; ask again later
+
+    @property
+    def ended(self) -> bool:
+        return self not in (ElementState.PENDING, ElementState.RUNNING, ElementState.UNKNOWN)
+
+
+class ElementStatus(NamedTuple):
+    """The state of one element of an array."""
+
+    number: int
+    state: ElementState
+    code: int | None = None
+    """Exit code of the element's command, if the command ended."""
+
+
+_WORDS = {
+    ElementState.PENDING: "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED RESV_DEL_HOLD SPECIAL_EXIT",
+    ElementState.RUNNING: "RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING UPDATE_DB POWER_UP_NODE",
+    ElementState.COMPLETED: "COMPLETED",
+    ElementState.FAILED: "FAILED",
+    ElementState.TIMED_OUT: "TIMEOUT DEADLINE",
+    ElementState.CANCELLED: "CANCELLED REVOKED",
+    ElementState.LOST: "NODE_FAIL BOOT_FAIL PREEMPTED LAUNCH_FAILED RECONFIG_FAIL OUT_OF_MEMORY",
+}
+_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
+
+
+def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus:
+    """The state of an element. word: Slurm's name of its state; None if Slurm has no record of it any more.
+
+    Slurm reports COMPLETED or FAILED for an element that was stopped at its time limit. The element's own files show
+    the difference, and the exit code of its command.
+    """
+    mark = spool.mark(number)
+    if word is None:
+        state = ElementState.LOST
+        if mark is not None:
+            state = ElementState.FAILED if mark.code else ElementState.COMPLETED
+            state = ElementState.CANCELLED if mark.stopped else state
+    else:
+        state = _STATES.get(word, ElementState.UNKNOWN)
+    if state.ended and word in (None, "COMPLETED", "FAILED") and (spool.folder / f"warned.{number}").exists():
+        state = ElementState.TIMED_OUT
+    return ElementStatus(number, state, mark.code if mark and state.ended else None)
+
+
+QUEUE_FORMAT = "%K|%T|%j"  # number of the element, state, name
+
+
+def queue_lines(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
+    """Name, element number and state from each complete line of squeue in QUEUE_FORMAT.
+
+    The number is None in the joint record of elements that never started and were cancelled together.
+    """
+    for line in lines:
+        element, word, name = [*line.strip().split("|", 2), "", ""][:3]
+        if name and (element.isdecimal() or element == "N/A"):
+            yield name, int(element) if element.isdecimal() else None, word
+
 
 COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's python in each element
 TIMEOUT_SECONDS = 60.0

@@ -14,15 +14,13 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.resource_requests import read
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import JobState
+from sciagent.domain.states import JobState, read
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
-from sciagent.execution.slurm.client import Slurm
+from sciagent.execution.slurm.client import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
 from sciagent.execution.slurm.site import ResourceRequest, SiteProfile, choose_partition, need_of
-from sciagent.execution.slurm.spool import ElementState, ElementStatus, Spool, spools
 from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.campaign_state import campaigns

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.spool import own_element
+from sciagent.execution.slurm.client import own_element
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
 

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.jobs.resource_requests import CORES, GPU, MOST_OTHERS, NAME
+from sciagent.domain.states import CORES, GPU, MOST_OTHERS, NAME
 from sciagent.errors import NoPartitionError
 from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import Faults, fault, validated

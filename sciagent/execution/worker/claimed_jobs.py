@@ -1,8 +1,13 @@
-"""Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message."""
+"""Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message.
+
+Checkpoints of long verifications. Each attempt has its own folder, which starts as a copy of the previous attempt's.
+A worker that lost its lease and still writes changes only its own files.
+"""
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +21,9 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
-from sciagent.execution.worker.checkpoints import folder_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
 from sciagent.verification.availability import interpreter_of, unavailable
@@ -26,6 +31,32 @@ from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits, Request
+
+
+def scratch_of(artifacts: ArtifactStore) -> Path:
+    """The scratch folder for jobs of this ledger, beside the artifacts and on the same disk."""
+    root = artifacts.root
+    return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
+
+
+def home_of(scratch: Path, evidence_key: str) -> Path:
+    """The folder of the checkpoints of all attempts under this evidence key."""
+    return scratch / "checkpoints" / evidence_key
+
+
+def folder_of(scratch: Path, evidence_key: str, fence: int) -> Path:
+    """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
+    home = home_of(scratch, evidence_key)
+    folder = home / f"fence-{fence}"
+    fences = [int(path.name.removeprefix("fence-")) for path in home.glob("fence-*")]
+    before = max((number for number in fences if number < fence), default=None)
+    if before is not None and not folder.exists():
+        partial = home / f".{folder.name}"
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(home / f"fence-{before}", partial, symlinks=True)
+        partial.rename(folder)  # only a complete copy gets the final name
+    return folder
+
 
 log = logging.getLogger(__name__)
 

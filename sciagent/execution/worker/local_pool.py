@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.execution.worker.completing import lost_with_host
-from sciagent.execution.worker.lease_renewal import Held, Keeper
+from sciagent.execution.worker.registration import Held, Keeper
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 

@@ -15,10 +15,9 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.resource_requests import GPU
+from sciagent.domain.states import GPU
 from sciagent.errors import LedgerAwayError, UsageError
-from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of
+from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of, scratch_of
 from sciagent.execution.worker.completing import (
     JobEnding,
     JobResult,
@@ -28,7 +27,7 @@ from sciagent.execution.worker.completing import (
     lost_with_host,
     store_files,
 )
-from sciagent.execution.worker.lease_renewal import Held, Keeper
+from sciagent.execution.worker.registration import Held, Keeper
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers

@@ -1,1 +1,8 @@
 """The web pages of the laboratory: lists of tasks, forms, sheets, and what instruments post."""
+
+from __future__ import annotations
+
+from sciagent.lab.pages import api, form, sheets, tasks
+from sciagent.web.app import Feature
+
+FEATURE = Feature((tasks.pages, api.pages, form.pages, sheets.pages))

@@ -8,11 +8,11 @@ from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from sciagent.campaign.core.build import open_for_people
-from sciagent.domain.answers.lab import LabClaimed, LabEntered, TaskState
-from sciagent.domain.answers.model import plain
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.domain.answers.values import plain
 from sciagent.domain.people import Right
 from sciagent.lab import answering, claiming
+from sciagent.lab.listing import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.rules import Pages, RouteRule
@@ -46,7 +46,7 @@ def listed(request: Request, limit: int = 100) -> list[object]:
     site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
         found = tasks.listed(connection, among=among, limit=max(1, min(limit, 1000)))
-        return [plain(task) for task in site.reader.shown(connection, found)]
+        return [plain(task) for task in site.shared(TaskReader).shown(connection, found)]
 
 
 @pages.post("/api/tasks/{task}/claim", WORK)

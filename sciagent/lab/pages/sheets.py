@@ -1,4 +1,7 @@
-"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing."""
+"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing.
+
+Labels of vials, for a sheet of the printer: code, QR code of the task's address, structure.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,26 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import segno
+from markupsafe import Markup
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sciagent.campaign.core.build import Built
-from sciagent.domain.answers.lab import LabTaskAnswer
-from sciagent.domain.lab import NOT_OBTAINED
-from sciagent.domain.people.actor import Actor
-from sciagent.domain.people import Right, Rights
+from sciagent.chemistry.subjects.registry import structure_text, subject_of
+from sciagent.domain.lab import NOT_OBTAINED, read_code
+from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import answering, claiming
 from sciagent.lab.answering import LabEntry
-from sciagent.lab.listing import TaskReader
+from sciagent.lab.listing import LabTaskAnswer, TaskReader
+from sciagent.lab.pages.form import TypedForm
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.lab import tasks
-from sciagent.web.lab.form_fields import TypedForm
+from sciagent.store.lab import samples, tasks
+from sciagent.store.results import candidates
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of, to, visitor
 
@@ -74,7 +79,7 @@ class AnswerSheet:
 def template(request: Request) -> Response:
     """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
     site, who = site_of(request), visitor(request)
-    reader = site.reader
+    reader = site.shared(TaskReader)
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
@@ -260,3 +265,36 @@ def _said(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
     return TypedForm(row.cells).said(task.asks)
+
+
+MOST = 200
+
+
+@pages.get("/labels", RouteRule(Right.READ))
+def labels(request: Request, codes: str = "") -> Response:
+    """Shows the labels of vials as a page to print. codes: with commas between them."""
+    site, who, shown = site_of(request), visitor(request), []
+    with site.ledger.read() as connection:
+        for code in [each for each in codes.split(",") if each.strip()][:MOST]:
+            sample = samples.find(connection, read_code(code))
+            if sample is None:
+                raise UsageError(f"no vial has the code {code[:20]}")
+            of = tasks.of_candidate(connection, sample.candidate_id)
+            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of):
+                raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
+            candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
+            structure = structure_text(candidate)
+            address = f"{str(request.base_url).rstrip('/')}/s/{sample.code}"
+            alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
+            shown.append({
+                "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
+                "alerts": alerts,
+            })  # fmt: skip
+    return site.page(request, "labels.html.j2", labels=shown)
+
+
+def qr(text: str) -> Markup:
+    """Returns a QR code as SVG, of error correction M (15 %), since labels are wiped."""
+    out = io.BytesIO()
+    segno.make(text, error="m", micro=False).save(out, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=2)
+    return Markup(out.getvalue().decode())

@@ -1,34 +1,191 @@
-"""The list of a person, one task a page, and what people do with a task."""
+"""The list of a person, one task a page, and what people do with a task.
+
+A task as its page shows it: the question, what is known, and what was answered.
+
+The list of tasks under its headings: the person's own, those to review, those to approve, and what is next.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import HTTPException, Query
+from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.lab import reviewing, sampling
-from sciagent.domain.jobs.sample_codes import read_code
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.domain.lab import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
+from sciagent.domain.properties import properties
+from sciagent.domain.states import JobState
 from sciagent.domain.text import read_id
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import answering, claiming
-from sciagent.lab.pages.form import kept
+from sciagent.lab.listing import LabTaskAnswer, TaskReader
+from sciagent.lab.pages.form import LIMITS, TypedForm, kept
 from sciagent.lab.typed_answers import read_number, typed_answer
-from sciagent.store.campaign_state import directives
-from sciagent.store.lab import samples, tasks
-from sciagent.web.errors import said_of
-from sciagent.web.lab.form_fields import LIMITS, TypedForm
-from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
-from sciagent.web.lab.task_lists import read_lists
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab.samples import Vial
+from sciagent.store.lab.submissions import Submission
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+from sciagent.store.people.audit import AuditEntry
+from sciagent.store.views import candidates
+from sciagent.web import visitors
 from sciagent.web.rules import Pages, RouteRule
-from sciagent.web.security import passwords
-from sciagent.web.site import site_of, task_of, texts, to, visitor, wants_json
-from sciagent.web.words import in_words
+from sciagent.web.site import in_words, said_of, site_of, task_of, texts, to, visitor, wants_json
+from sciagent.web.visitors import Visitor
+
+REASONS = {
+    "synthesis_failed": "the synthesis failed",
+    "decomposed": "it decomposed",
+    "insoluble": "it did not dissolve",
+    "impure": "it could not be purified",
+}
+"""{reason: words} for which a molecule could not be measured."""
+assert set(REASONS) == set(NOT_OBTAINED)
+MEANINGS = {
+    "standard": "one standard deviation",
+    "interval_95": "95 % interval",
+    "tolerance": "tolerance of the instrument",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that a rung found before."""
+
+    rung: str
+    property: str
+    value: str
+    level: str
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    """A task with everything that its page shows."""
+
+    task: LabTaskAnswer
+    labels: dict[str, str]
+    """Words for each property that is asked for."""
+    notes: dict[str, str]
+    """{property: its description}, so that a number without a unit says what it is."""
+    known: Sequence[Known]
+    answers: Sequence[Submission]
+    """What people entered, oldest first."""
+    signatures: Sequence[AuditEntry]
+    vials: Sequence[Vial]
+    waiting: Submission | None
+    """The answer that waits for a second person."""
+    others: Sequence[LabTask]
+    """Tasks of the same molecule by other methods, or in other campaigns."""
+
+    @property
+    def last(self) -> int:
+        """Returns the id of the last submission; 0 without one."""
+        return self.answers[-1].id if self.answers else 0
+
+    @property
+    def latest(self) -> Submission | None:
+        """Returns the last answer that has values or a reason."""
+        return next((each for each in reversed(self.answers) if each.kind != submissions.SENT_BACK), None)
+
+
+def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
+    """Returns a task for its page. reader: one that may know the campaign already."""
+    with ledger.read() as connection:
+        [shown] = reader.shown(connection, [task])
+        answers = submissions.of_job(connection, task.id)
+        of = tasks.of_candidate(connection, task.candidate_id)
+        signed = audit.of_object(connection, "submission", [each.id for each in answers])
+        return TaskPage(
+            shown,
+            {asked.property: in_words(asked.property) for asked in shown.asks},
+            {asked.property: found.description for asked in shown.asks if (found := properties().get(asked.property))},
+            [] if shown.blind else _known(connection, task),
+            answers,
+            [entry for entry in signed if entry.what == "signed"],
+            samples.of_candidate(connection, task.candidate_id, 20),
+            next((each for each in answers if each.id == task.in_review_id), None),
+            [] if shown.blind else [each for each in of if each.id != task.id and each.state != JobState.CANCELLED],
+        )
+
+
+def _known(connection: Connection, task: LabTask) -> list[Known]:
+    row = campaigns.get(connection, task.campaign)
+    ladder = campaigns.rungs(connection, row.id)
+    answers = candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
+    return [
+        Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
+        for answer in answers
+        if answer.rung != task.rung
+        for measured in answer.measured
+    ]
+
+
+@dataclass(frozen=True)
+class TaskLists:
+    """The tasks of a page of the list; each stands under one heading."""
+
+    own: Sequence[LabTaskAnswer]
+    """Tasks that the person has claimed."""
+    review: Sequence[LabTaskAnswer]
+    """Tasks whose answer waits for a second person."""
+    to_approve: Sequence[LabTaskAnswer]
+    """Tasks that the person may approve."""
+    following: Sequence[LabTaskAnswer]
+    """Tasks that the person can begin with, the most valuable first."""
+    taken: Sequence[LabTaskAnswer]
+    """The other tasks: with other people, or waiting for a chemist who approves them."""
+    more: int
+    """Tasks before the next page; 0 without one."""
+
+    @property
+    def codes(self) -> list[str]:
+        """Returns the codes of the vials of the tasks that the person can measure, for a sheet of labels."""
+        return [task.code for task in (*self.own, *self.following) if task.code]
+
+
+def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
+    """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first
+    page. size: tasks of a page."""
+    among = who.rights.campaigns(Right.READ)
+    with ledger.read() as connection:
+        own, review = [], []
+        if not skip:
+            own = tasks.listed(connection, among=among, claimed_by=str(who.who))
+            review = tasks.listed(connection, among=among, in_review=True)
+        listed = tasks.listed(connection, among=among, skip=skip, limit=size + 1)
+        above = {task.id for task in (*own, *review)}
+        here = [task for task in listed[:size] if task.id not in above]
+        own = [task for task in own if task.in_review_id is None]
+        own_shown, review_shown, shown = (reader.shown(connection, each) for each in (own, review, here))
+    decided = {task.id for task in here if who.rights.may(Right.DECIDE, task.campaign_id)}
+    more = skip + size if len(listed) > size else 0
+    to_approve, free, taken = _split(shown, decided)
+    return TaskLists(own_shown, review_shown, to_approve, free, taken, more)
+
+
+def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
+    """Returns the tasks that wait for an approval of the person, those that are free, and the others. decided: ids of
+    the tasks of campaigns in which the person approves."""
+    to_approve, free, taken = list[LabTaskAnswer](), list[LabTaskAnswer](), list[LabTaskAnswer]()
+    for task in shown:
+        if task.state == "queued":
+            free.append(task)
+        elif task.state == "waiting" and task.task in decided:
+            to_approve.append(task)
+        else:
+            taken.append(task)
+    return to_approve, free, taken
+
 
 PAGE, MOST = 25, 1_000_000
 READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
@@ -56,7 +213,7 @@ def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None 
     """Shows what the person has claimed, what waits for a review or for the person's approval, and what is next, the
     most valuable first. done: numbers that say what was done just now."""
     site = site_of(request)
-    lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
+    lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE)
     done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
@@ -117,7 +274,7 @@ def _page(
     submission `seen`, which a reviewer read, and the one that waits."""
     site = site_of(request)
     task = task_of(request)
-    page = read_task(site.ledger, task, site.reader)
+    page = read_task(site.ledger, task, site.shared(TaskReader))
     if page.latest:  # a correction is in the unit of the answer
         form = form.with_units(page.latest.said)
     others = [each for each in page.others if visitor(request).rights.may(Right.READ, each.campaign_id)]
@@ -134,7 +291,7 @@ def _page(
 def enter(request: Request, task: int) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
     site, form = site_of(request), TypedForm(texts(request))
-    page = read_task(site.ledger, task_of(request), site.reader)
+    page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         said = form.said(page.task.asks)
         answer = typed_answer(said)
@@ -219,9 +376,9 @@ def review(request: Request, task: int) -> Response:
     seen = _seen(said) or 0
     try:
         if said.of("decision") == "accept":
-            reviewing.accept(built, task, who, seen)
+            answering.accept(built, task, who, seen)
         else:
-            reviewing.send_back(built, task, who, _reason(request), seen)
+            answering.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
@@ -233,13 +390,13 @@ def sign(request: Request, task: int) -> Response:
     """Signs the last answer, after the password was typed once more."""
     site, said, person = site_of(request), texts(request), visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    meaning = next((each for each in reviewing.MEANINGS if each == said.get("meaning")), None)
+    meaning = next((each for each in answering.MEANINGS if each == said.get("meaning")), None)
     if meaning is None:
         raise UsageError("say what the signature means")
-    if passwords.checked(site.ledger, person.login, said.get("password", "")) is None:
+    if visitors.checked(site.ledger, person.login, said.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(said)) or 0
-    reviewing.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
+    answering.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
     return to(f"/tasks/{task}")
 
 
@@ -248,7 +405,7 @@ def register(request: Request, task: int) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     said = texts(request)
     more: dict[str, object] = {name: said.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
-    made = sampling.register(
+    made = claiming.register(
         _of(request), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
         purity=_fraction(said), **more,
     )  # fmt: skip

@@ -26,8 +26,7 @@ from sciagent.domain.states import Standing
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.audit.guard import guard
-from sciagent.scheduling.audit.rungs import agreements
+from sciagent.scheduling.audit import agreements, guard
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.results import laws
@@ -126,7 +125,7 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
     passed over nor decided."""
-    from sciagent.scheduling.audit.recall import ENOUGH, missed_hits  # imports SciPy
+    from sciagent.scheduling.audit import ENOUGH, missed_hits  # imports SciPy
 
     known, unknown = int(dropped.hit.sum()), int((~dropped.known).sum())
     audited_hits, left = dropped.hit & dropped.audited, ~dropped.audited

@@ -1,12 +1,21 @@
-"""The charts of the guards: reward and control, exploitation index and diversity, by policy version."""
+"""The charts of the guards: reward and control, exploitation index and diversity, by policy version.
+
+The guards of a campaign's last version of rewards, for the report.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, RewardGuards
 from sciagent.domain.text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.learning import rewards
+from sciagent.store.results.evidence import read_watermark
 
 DRAWN = 40  # policies in a chart: the latest ones
 NAMED = 6  # policies up to which each has its name on the axis
@@ -71,3 +80,23 @@ def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, t
     if len(lines) > 1:
         chart.legend(loc="outside upper left", ncols=2, fontsize=9.5, handlelength=3.2)
     return svg(chart, f"{title}, by policy", f"policy-{title}")
+
+
+class PolicySection(NamedTuple):
+    """The guards with their charts."""
+
+    version: int
+    watermark: int
+    guards: RewardGuards
+    charts: list[tuple[str, str]]
+    """(SVG, caption)."""
+
+
+def policies(connection: Connection, row: CampaignRow) -> PolicySection | None:
+    """Returns the guards of the last version of rewards; None without a version, or if it has no guards."""
+    version = rewards.last_of_campaign(connection, row.id, read_watermark(connection))
+    published = None if version is None else rewards.get(connection, version)
+    if published is None or published.guards is None:
+        return None
+    guards = RewardGuards.model_validate(published.guards)
+    return PolicySection(published.id, published.watermark, guards, policy_charts(guards.policies))

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
 from sciagent.domain.chosen_units import Units, unit_of
-from sciagent.domain.pooling import pooled
+from sciagent.domain.evidence import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
@@ -25,8 +25,8 @@ from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
+from sciagent.store.views import progress
 from sciagent.store.views import queries as ask
-from sciagent.store.views import report_pairs
 
 MAX_COMPARED = 8  # charts of rung against rung
 MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
@@ -107,7 +107,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
-    known = report_pairs.imported_properties(connection, row)
+    known = progress.imported_properties(connection, row)
     comparisons = (
         comparison
         for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
@@ -124,7 +124,7 @@ def _compare(
     unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
-    for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
+    for x, y, hit in progress.pairs(connection, row, lower, upper, name):
         levels = x.level_id, y.level_id
         if x.is_censored or y.is_censored:
             censored[levels] += 1
@@ -132,7 +132,7 @@ def _compare(
             x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
             pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
-    labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
+    labels = progress.levels(connection, [i for levels in groups for i in levels])
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(

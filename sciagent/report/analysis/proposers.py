@@ -3,21 +3,31 @@
 A candidate belongs to the proposer that proposed it first. A proposer's cost is the cost of verifying its candidates
 and that of its own turns: tokens, and the fast rungs that run at once. So the figures add up to what the campaign
 spent, except for the fast rungs of candidates that people added.
+
+Scores of the proposers' predictions against the answers of paid rungs.
+
+The score is the CRPS, in the unit of the property; 0 is best. For scale: predicting the answers' mean and standard
+deviation every time scores 0.56 of that standard deviation.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read, stated_in
 from sciagent.domain.answers.status import ProposerResults
-from sciagent.domain.tiers import Tier
-from sciagent.report.parts.wording import cost, many
+from sciagent.domain.chosen_units import Units, unit_of
+from sciagent.domain.ladder import Tier
+from sciagent.domain.properties import properties
+from sciagent.report.parts.wording import after_number, cost, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
-from sciagent.store.views import report_proposers as ask
+from sciagent.store.views import episodes as ask
 from sciagent.store.views.progress import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # the proposer of proposals without a turn
@@ -78,3 +88,62 @@ def progress(
     steps = {who or PEOPLE: own for who, own in progress_by_proposer(connection, row, terminal).items()}
     drawn = [figures.proposer for figures in among if figures.costs.get("core_seconds") and figures.proposer in steps]
     return {who: steps[who] for who in drawn[:DRAWN]}
+
+
+BINS = 10  # number of bins over a proposer's episodes
+
+
+def in_words(name: str, value: float, error: float, units: Units) -> str:
+    """Returns a prediction, given in the canonical unit, as `HOMO-LUMO gap 4.2 ± 0.3 eV`, in the unit that the campaign
+    chose."""
+    value, error = stated_in(name, value, error, units)
+    return f"{words(name)} {value:.4g} ± {error:.2g}{after_number(unit_of(name, units))}"
+
+
+def listed(predicted: Any, units: Units) -> list[str]:
+    """Returns the predictions of a proposal in words; those of unknown properties are left out."""
+    known = properties()
+    return [in_words(name, *stated, units) for name, stated in read(predicted).items() if name in known]
+
+
+class Bin(NamedTuple):
+    """Episodes from `first` to `last`, both included."""
+
+    first: int
+    last: int
+    record: PredictionRecord
+
+
+@dataclass
+class PredictionAccuracy:
+    """The predictions of a property at a rung by a proposer."""
+
+    rung: str
+    property: str
+    unit: str
+    proposer: str
+    record: PredictionRecord = field(default_factory=PredictionRecord)
+    bins: list[Bin] = field(default_factory=list)
+    """The proposer's episodes that have an answer, in order."""
+
+
+def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
+    """Returns the scores of all predictions, the terminal rung first, then from the highest rung down, by property and
+    proposer. The bins of episodes show whether a proposer learns."""
+    records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
+    bins: dict[tuple[tuple[bool, int, str, str], int], Bin] = {}
+    spans = ask.episode_numbers(connection, row)
+    for rung, name, prediction, *numbers in answered(connection, row, ask.predictions(connection, row)):
+        who = prediction.proposer or PEOPLE
+        key = (rung.name != row.spec["terminal"], -rung.position, name, who)
+        if key not in records:
+            records[key] = PredictionAccuracy(rung.name, name, unit_of(name, row.units), who)
+        first, last = spans.get(who, (0, 0))
+        width = math.ceil((last - first + 1) / BINS)
+        begin = first if (n := prediction.episode) is None else n - (n - first) % width
+        of_bin = bins.setdefault((key, begin), Bin(begin, min(begin + width - 1, last), PredictionRecord())).record
+        for record in (records[key].record, of_bin):
+            record.add(*numbers)
+    for (key, _), episodes in sorted(bins.items()):
+        records[key].bins.append(episodes)
+    return [accuracy for _, accuracy in sorted(records.items())]

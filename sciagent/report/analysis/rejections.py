@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.drawing import drawn
-from sciagent.domain.candidate_names import Names, label
+from sciagent.chemistry.subjects.registry import drawn
+from sciagent.domain.candidates import Names, label
 from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.results.names import names_of
+from sciagent.store.results.candidates import names_of
 from sciagent.store.views import queries
 
 EXAMPLE = 160  # characters of a proposed text

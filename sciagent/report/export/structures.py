@@ -1,18 +1,34 @@
-"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else with 2D coordinates."""
+"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else with 2D coordinates.
+
+The geometry of a candidate for exports: what a rung stored, else the structure as it was proposed.
+
+A campaign as an ASE database: a row for each candidate with a geometry, its values as pairs and data.
+
+A campaign of crystals as one CIF file: a data block per candidate, with the cell that a rung relaxed, else as
+proposed.
+"""
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import IO, Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent import __version__
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.errors import UsageError
-from sciagent.report.parts.table import FIXED, Entry, columns, entries, geometry
+from sciagent.domain.quantities import show
+from sciagent.errors import SciagentError, UsageError
+from sciagent.report.parts.table import FIXED, Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.database.ledger import ArtifactStore
 
 # allowed bond lengths, as multiples of the sum of covalent radii; a little wider than the engines' limits
 LONGEST, SHORTEST = 1.45, 0.55
@@ -110,3 +126,133 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
 def one_line(value: Any) -> str:
     """Returns the value on a single line, since an empty line or `$$$$` would end a tag or the entry."""
     return " ".join(str(value).split()).replace("$$$$", "$ $ $ $")
+
+
+def atoms_of(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
+    """Returns an ASE Atoms (angstrom) from a stored geometry, else of the structure as proposed, and its origin; None
+    without coordinates."""
+    from ase.io import read
+
+    if geometry_file := geometry(artifacts, entry.answers):
+        text, form, answer = geometry_file
+        with suppress(ValueError, IndexError, KeyError, OSError):
+            return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
+    with suppress(SciagentError):
+        if (atoms := subject_of(entry.candidate.kind).atoms(entry.candidate.payload)) is not None:
+            return atoms, "as proposed"
+    return None, ""
+
+
+BATCH = 500  # rows of a transaction
+SHOWN = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
+
+
+def write_ase(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path, hits: bool = False
+) -> tuple[int, int]:
+    """Writes the database. Returns (rows written, candidates left out because no rung stored a geometry).
+
+    Keys are `rung_property` in the property's canonical unit; `data` holds the values with unit, uncertainty and level,
+    and the origin of the geometry. The database's metadata hold units and levels of the keys.
+    """
+    from ase.db import connect
+
+    wanted = columns(connection, row)
+    keys = _keys(wanted)
+    database = connect(str(path), type="db", append=False, use_lock_file=False)
+    written = without = 0
+    stream = entries(connection, row, wanted, hits=hits)
+    with database:
+        pass  # a database without a row is valid, too
+    while batch := list(islice(stream, BATCH)):
+        with database:
+            for entry in batch:
+                atoms, source = atoms_of(entry, artifacts)
+                if atoms is None:
+                    without += 1
+                    continue
+                database.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
+                written += 1
+    database.metadata = {
+        "title": row.name,
+        "sciagent": __version__,
+        "spec_hash": row.spec_hash,
+        "key_descriptions": {
+            keys[c.rung, c.name]: (f"{c.rung}: {c.property}", f"{c.description}; level {c.level}", c.unit)
+            for c in wanted
+        },
+    }
+    return written, without
+
+
+def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
+    """Returns unique names that ASE accepts: letters, digits and underscores, not starting with a digit."""
+    names: dict[tuple[str, str], str] = {}
+    for c in wanted:
+        name = re.sub(r"\W", "_", f"{c.rung}_{c.name}", flags=re.ASCII)
+        name = f"r{name}" if name[0].isdigit() else name
+        while name in names.values():
+            name += "_"
+        names[c.rung, c.name] = name
+    return names
+
+
+def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
+    pairs = {name: getattr(entry.candidate, name) for name in SHOWN}
+    pairs |= {"candidate": entry.candidate.key, "net_charge": entry.candidate.charge}
+    pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
+    pairs |= {"name": entry.candidate.name or None}
+    return {name: value for name, value in pairs.items() if value is not None}
+
+
+def _data(entry: Entry, source: str) -> Mapping[str, Any]:
+    evidence = {
+        a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
+        for a in entry.answers
+    }
+    return {
+        "text": entry.candidate.text,
+        "names": dict(entry.candidate.names),
+        "geometry": source,
+        "values": nested(entry),
+        "evidence": evidence,
+    }
+
+
+_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def write_cif(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str], hits: bool = False
+) -> tuple[int, int]:
+    """Writes the file. Returns (blocks written, blocks with a relaxed cell).
+
+    Each block is in P1 and is named after the candidate; comments above it state the key, the standing, and each value
+    with unit, uncertainty and level. Raises UsageError for a campaign whose candidates have no cells.
+    """
+    written = relaxed = 0
+    for number, entry in enumerate(entries(connection, row, columns(connection, row), hits=hits), 1):
+        atoms, source = atoms_of(entry, artifacts)
+        if atoms is None or not atoms.pbc.all():
+            many = subject_of(row.spec["subject"]).words.many
+            raise UsageError(f"a CIF holds crystals, and {row.name} has {many}; choose another format")
+        file.write(_block(entry, atoms, source, number))
+        written += 1
+        relaxed += source != "as proposed"
+    return written, relaxed
+
+
+def _block(entry: Entry, atoms: Any, source: str, number: int) -> str:
+    from pymatgen.io.ase import AseAtomsAdaptor
+    from pymatgen.io.cif import CifWriter
+
+    candidate = entry.candidate
+    lines = [f"# {candidate.text}, key {candidate.key}", f"# {candidate.standing}; cell: {source}"]
+    for (rung, name), measured in entry.values.items():
+        quantity = measured.quantity
+        amount = show(quantity.value, quantity.uncertainty, quantity.unit)
+        lines.append(f"# {rung}.{name} = {quantity.censoring.sign}{amount} [{measured.level.label}]")
+    text = str(CifWriter(AseAtomsAdaptor.get_structure(atoms)))
+    name = _ODD.sub("_", candidate.name or candidate.formula)[:60]
+    body = re.sub(r"^data_.*$", f"data_{number}_{name}", text, count=1, flags=re.MULTILINE)
+    return "\n".join(line.replace("\n", " ") for line in lines) + f"\n{body}\n"

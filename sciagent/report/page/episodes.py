@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.proposing.prediction_scores import crps, read, stated_in
 from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
+from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import properties
-from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import crps, in_words, read, stated_in
+from sciagent.report.analysis.proposers import in_words
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state import trajectories
@@ -25,7 +26,7 @@ from sciagent.store.views import candidates
 from sciagent.store.views import episodes as ask
 from sciagent.store.views.candidates import Ranked, rung_values
 from sciagent.store.views.episodes import Begun, EpisodeOutcome, Proposed
-from sciagent.store.views.report_objectives import kind_of
+from sciagent.store.views.progress import kind_of
 
 LATEST = 12  # latest episodes that a report shows
 BEST = 8  # episodes of the best candidates that a report also shows

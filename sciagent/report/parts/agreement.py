@@ -77,7 +77,7 @@ def spearman(x: Array, y: Array) -> float | None:
         return None
     import numpy as np
 
-    from sciagent.scheduling.audit.rungs import spearman as weighted_spearman
+    from sciagent.scheduling.audit import spearman as weighted_spearman
 
     return weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
 

@@ -10,22 +10,20 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.drawing import drawn
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.margins import LimitMargin
+from sciagent.chemistry.subjects.registry import drawn, subject_of
+from sciagent.domain.answers.values import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.states import Standing
-from sciagent.report.parts.contradictions import contradiction
-from sciagent.report.parts.margins import margins, method_errors
+from sciagent.report.parts.margins import contradiction, margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views import candidates as ask
 from sciagent.store.views.candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
-from sciagent.store.views.report_objectives import kind_of
+from sciagent.store.views.progress import kind_of
 
 CARDS = 12
 ROWS = 10_000

@@ -2,6 +2,8 @@
 
 The error of a rung's method comes from measured values that the campaign's candidates share with the rung, if there are
 enough; otherwise from the benchmark that its verifier declares for this property and level.
+
+Candidates whose verdict a measurement contradicts: an imported value lies on the other side of the limits.
 """
 
 from __future__ import annotations
@@ -9,22 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
+from sciagent.domain.answers.values import MEASURED, LimitMargin, MethodFigures
 from sciagent.domain.calibration import Fit, Fits
 from sciagent.domain.chosen_units import unit_of
-from sciagent.domain.evidence import Measured
-from sciagent.domain.pooling import pooled
+from sciagent.domain.evidence import Measured, file_of, pooled, pooled_measured
+from sciagent.domain.objectives import Window
+from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert, express, spread_in_canonical_unit
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.agreement import FEWEST, SCALE_OF_ITS_METHOD
+from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import queries, report_pairs
+from sciagent.store.views import progress, queries
 from sciagent.store.views.candidates import EvidenceAnswer
-from sciagent.verification.method_error import MethodError
+from sciagent.verification.contract import MethodError
 from sciagent.verification.registry import verifier_class
 
 
@@ -53,7 +58,7 @@ class MethodErrors:
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
     """Returns the errors of the rungs for the properties of the objectives."""
     wanted = [objective["property"] for objective in row.spec.get("objectives", ())]
-    imported = set(report_pairs.imported_properties(connection, row))
+    imported = set(progress.imported_properties(connection, row))
     shared: dict[tuple[str, str], MethodFigures] = {}
     for name in (name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD):
         for rung in ladder:
@@ -109,10 +114,10 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
     pairs = [
         (x.level_id, pooled(*zip(*x.values, strict=True))[0], pooled(*zip(*y.values, strict=True))[0])
-        for x, y, _ in report_pairs.pairs(connection, row, None, rung, name)
+        for x, y, _ in progress.pairs(connection, row, None, rung, name)
         if not (x.is_censored or y.is_censored)
     ]
-    experimental = report_pairs.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))
+    experimental = progress.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))
     errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
     if len(errors) < FEWEST:
         return None
@@ -170,3 +175,88 @@ def _in_unit(figures: MethodFigures, prop: Property, at: Quantity) -> MethodFigu
 def _is_falling(prop: Property, unit: str) -> bool:
     """Returns whether values in this unit fall as those in the canonical unit rise, as wavelengths of energies do."""
     return (conversion := prop.conversion(unit)) is not None and conversion.is_falling
+
+
+SIDES = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}
+
+
+class Judged(Protocol):
+    """A candidate with its verdict, as columns of the table campaign_candidate."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def detail(self) -> str | None: ...
+
+
+def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequence[EvidenceAnswer]) -> str | None:
+    """Returns a sentence on the imported values that contradict the verdict on a candidate; None if none does.
+
+    hit: whether the candidate is a hit. imported: of this candidate. Replicates of one level are pooled first.
+
+    A value contradicts a hit if it lies outside the limits of an objective by more than its standard uncertainty; an
+    unknown uncertainty counts as 0. A value contradicts a miss if it lies inside the limits that the candidate missed.
+    A value that was computed (its level has a basis or a geometry) does not contradict an energy whose scale depends on
+    the method.
+    """
+    limits = _limits(row) if hit else _missed_limits(row, candidate)
+    texts = []
+    for measured in pooled_measured(answer.measured for answer in imported):
+        if measured.property not in limits or _is_of_another_scale(measured):
+            continue
+        quantity = convert(measured.quantity, properties()[measured.property])
+        where = (_outside if hit else _inside)(quantity, limits[measured.property])
+        if where is not None:
+            files = [file_of(a.source) for a in imported if _holds(a, measured)]
+            origin = f"{', '.join(dict.fromkeys(files))}, {measured.level.label}"
+            value = stated_value(measured)
+            texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
+    return "; ".join(texts) or None
+
+
+def _limits(row: CampaignRow) -> dict[str, Window]:
+    """Returns the limits of the objectives, by property, in canonical units."""
+    return {o["property"]: Window(*o["accept"]) for o in row.spec.get("objectives", ()) if o["accept"]}
+
+
+def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
+    """Returns the limits that a candidate missed: those of the objective on the property, else those of the gate; empty
+    for a candidate that missed none."""
+    missed = missed_property(candidate.reason, candidate.detail)
+    if not missed:
+        return {}
+    limits = _limits(row)
+    if missed in limits:
+        return {missed: limits[missed]}
+    gate = row.spec["ladder"][candidate.position]["gate"].get(missed)
+    return {} if gate is None else {missed: Window(*gate)}
+
+
+def _is_of_another_scale(measured: Measured) -> bool:
+    return measured.property in SCALE_OF_ITS_METHOD and bool(measured.level.basis or measured.level.geometry)
+
+
+def _outside(quantity: Quantity, window: Window) -> str | None:
+    """Returns on which side the value lies outside the window by more than its uncertainty; None if it does not."""
+    side = SIDES.get(window.misses(quantity) or Reason.NOT_MEASURED)
+    is_far = window.distance(quantity.value) > (quantity.uncertainty or 0.0)
+    return f"{side} the limit of the objective" if side is not None and is_far else None
+
+
+def _inside(quantity: Quantity, window: Window) -> str | None:
+    """Returns that the value lies inside the window; None if it does not, or if it is a bound that does not tell."""
+    return "inside the limits that were missed" if window.misses(quantity) is None else None
+
+
+def stated_value(measured: Measured) -> str:
+    """Returns the value as it was typed, with its standard uncertainty if that is known."""
+    quantity = measured.quantity
+    if quantity.as_typed is None:
+        return str(quantity)
+    return quantity.as_typed if quantity.uncertainty is None else f"{quantity.as_typed} ± {quantity.uncertainty:g}"
+
+
+def _holds(answer: EvidenceAnswer, measured: Measured) -> bool:
+    return any((m.property, m.level) == (measured.property, measured.level) for m in answer.measured)

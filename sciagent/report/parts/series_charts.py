@@ -13,7 +13,7 @@ from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, Ser
 from sciagent.domain.text import cut
 from sciagent.errors import SciagentError
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
-from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import EvidenceAnswer
 
 Array = NDArray[np.float64]

@@ -11,17 +11,16 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidate_names import cells
-from sciagent.domain.candidate_names import label as identifiers
-from sciagent.domain.candidates import smiles_of
+from sciagent.domain.candidates import cells, smiles_of
+from sciagent.domain.candidates import label as identifiers
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
-from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.results.candidates import name_fields, names_of
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.names import name_fields, names_of
 from sciagent.store.views import candidates as ask
 from sciagent.store.views import queries
 from sciagent.store.views.candidates import EvidenceAnswer, Ranked

@@ -1,16 +1,23 @@
-"""Texts for values, objectives, verdicts and costs in a report."""
+"""Texts for values, objectives, verdicts and costs in a report.
+
+The glossary of a report, for chemists; docs/chemist.md has the same table.
+
+The diagnostics of evidence on one line: facts that a verifier states beside its values, such as points of a gap.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
+from sciagent.domain.text import one_line
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown
@@ -159,3 +166,69 @@ def many(n: int, singular: str, plural: str | None = None) -> str:
     """Returns a number with its noun, such as `1 hit` or `12 345 hits`."""
     digits = f"{n:,}".replace(",", _THIN)
     return f"{digits} {singular if n == 1 else plural or singular + 's'}"
+
+
+WORDS: tuple[tuple[str, str], ...] = (
+    ("candidate", "a molecule or crystal in the campaign, identified by its standardised structure"),
+    ("class", "of an uncertainty: usual for such candidates, not computed for this one"),
+    ("evidence", "a result in the ledger: value, uncertainty, level, cost and origin"),
+    ("gate", "limits on a rung's own values; a candidate that misses them goes no further"),
+    ("hit", "a candidate that meets every objective at the rung that decides"),
+    ("ladder", "the rungs of a campaign, from the cheapest to the one that decides"),
+    ("level", "how a value was obtained, such as PBE0/def2-SVP on a GFN2-xTB geometry"),
+    ("mean absolute error", "mean distance of a method's values from experiment, regardless of sign"),
+    ("mean error", "mean of computed minus measured: by how much a method is too high (+) or too low (-)"),
+    ("method's error", "how far a method's values lie from experiment for other compounds; it is not in the ±"),
+    ("objective", "what is wanted of a property: limits, or a direction"),
+    ("recall", "share of all hits among the candidates that were found; an estimate"),
+    ("repeatability", "how much this value changes when the same protocol runs again; the ±, k = 1"),
+    ("rung", "one step of the ladder: a calculation with its settings, gate and limits"),
+    ("score", "how near the gates and objectives a candidate is, from 0 to 1; not a probability"),
+    ("Spearman", "rank correlation: 1 if two rungs order the candidates alike, 0 if they are unrelated"),
+    ("utility", "the objectives in one number, from 0 to 1: the geometric mean of how well each is met"),
+    ("verified", "the rung that decides has answered"),
+)
+
+
+MAX_FACTS = 24
+"""Largest number of facts that are shown; the JSON of `sciagent explain` has all."""
+MAX_ITEMS = 6
+"""Largest number of items of a list or an object that are shown."""
+MAX_DEPTH = 3
+"""Number of nested lists and objects that are shown."""
+MAX_CHARACTERS = 160
+"""Longest text of one fact."""
+
+
+def diagnostics_line(diagnostics: Mapping[str, object]) -> str:
+    """Returns a line such as `is_metal: no; valence_point: 0, 0, 0`; an empty text without diagnostics.
+
+    Long lists and texts are shortened, and characters that would act on a terminal are escaped. The kinds of
+    uncertainties are left out, since they stand beside the values.
+    """
+    facts = [(name, value) for name, value in diagnostics.items() if name != UNCERTAINTY_KIND]
+    shown = [one_line(f"{name}: {_text(value)}", MAX_CHARACTERS) for name, value in facts[:MAX_FACTS]]
+    more = len(facts) - len(shown)
+    return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
+
+
+def _text(value: object, depth: int = 0) -> str:
+    """Returns a JSON value as a text. depth: number of lists and objects around it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if value is None:
+        return "none"
+    if not isinstance(value, Mapping | list):
+        return str(value)
+    if depth == MAX_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        items = [f"{name} {_text(item, depth + 1)}" for name, item in islice(value.items(), MAX_ITEMS)]
+    else:
+        items = [_text(item, depth + 1) for item in value[:MAX_ITEMS]]
+    if len(value) > MAX_ITEMS:
+        items.append(f"… ({len(value)} in all)")
+    text = ", ".join(items)
+    return f"({text})" if depth else text or "none"

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from sciagent.rewards.alike import FamilyCounts
 from sciagent.rewards.credit.returns import Group, returns
+from sciagent.rewards.process import FamilyCounts
 
 
 class Find(NamedTuple):

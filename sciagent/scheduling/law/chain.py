@@ -4,6 +4,10 @@ A missing rung is replaced by its own prediction, whose variance is propagated t
 the lowest rungs seen, this is the conditional of the joint Gaussian. If a rung below a seen one is missing, it is
 predicted from the rungs below it only, without the information of the seen one. Other kernels make the conditional
 nonlinear and use neighbours in structure.
+
+A Gaussian process averaged over its hyper-parameters, for few rows.
+
+The moments of a truncated normal distribution.
 """
 
 from __future__ import annotations
@@ -18,15 +22,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.arrays import Array, Places
-from sciagent.scheduling.law.averaged import Averaged
-from sciagent.scheduling.law.hyper_parameters import MAX_FIT_ROWS, fit_hyper
 from sciagent.scheduling.law.interval import Reach
-from sciagent.scheduling.law.kernel import CENTRES, Hyper
-from sciagent.scheduling.law.process import Process, Rows
-from sciagent.scheduling.law.row_selection import Order, completed, earliest
-from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.law.process import CENTRES, MAX_FIT_ROWS, Hyper, Process, Rows, fit_hyper, likely_hypers
+from sciagent.scheduling.law.similarity import Order, Similarity, completed, earliest
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 from sciagent.scheduling.law.yes_no import choices_of, fit_hyper_to_hidden, hidden_answers, is_yes, is_yes_or_no
+
+
+class Averaged:
+    """The mixture of processes with likely hyper-parameters, by its first two moments. It has the interface of
+    `Process`, without a basis. near: hyper-parameters near the most probable ones."""
+
+    def __init__(self, rows: Rows, near: Hyper) -> None:
+        hypers, self._weights = likely_hypers(rows, near)
+        self._processes = [Process(hyper, rows) for hyper in hypers]
+        self.basis = np.arange(len(rows.y))
+        self.noise = float(self._weights @ [process.noise for process in self._processes])
+        self.leave_one_out = self._moments(*zip(*(each.leave_one_out for each in self._processes), strict=True))
+
+    def slopes(self, z: Array) -> Array:
+        """Returns (n, d) gradients of the mean over z."""
+        return self._mean([process.slopes(z) for process in self._processes])
+
+    def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
+        """Returns mean, variance and slopes, as `Process.foretell`."""
+        means, spreads, slopes = zip(*(each.foretell(z, similarity) for each in self._processes), strict=True)
+        return *self._moments(means, spreads), self._mean(slopes)
+
+    def _mean(self, values: Sequence[Array]) -> Array:
+        return np.tensordot(self._weights, np.stack(values), axes=1)
+
+    def _moments(self, means: Sequence[Array], variances: Sequence[Array]) -> tuple[Array, Array]:
+        """Returns mean and variance (n,) of the mixture."""
+        mean = self._mean(means)
+        return mean, self._mean([v + (m - mean) ** 2 for m, v in zip(means, variances, strict=True)])
+
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900

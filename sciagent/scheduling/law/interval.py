@@ -15,17 +15,14 @@ rows at random. benchmarks/scheduling/README.md has measured coverage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array
 
 if TYPE_CHECKING:
-    from sciagent.scheduling.law.stack import Law
     from sciagent.scheduling.law.transforms import TruthTransform
 
 
@@ -83,30 +80,3 @@ class Reach:
     def bend(self, mean: Array) -> Array:
         """Returns (n,) standard deviations of the mean from the doubt about slopes outside."""
         return BEND * np.maximum(np.maximum(self.low - mean, mean - self.high), 0.0)
-
-
-def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
-    """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
-    deviations, each averaged over the laws by weight; (n,) each, in the law's unit. Outside the range of what was
-    verified, the standard deviation includes the doubt about slopes, which no purchase depends on."""
-    mean, square, reach = np.zeros((3, len(of)))
-    for law in laws:
-        chain = law.chains[question]
-        for places, forecast in chain.forecast(of):
-            reach[places] += law.weight * chain.reach(forecast.mean)
-            mean[places] += law.weight * forecast.mean
-            doubt = chain.reach.bend(forecast.mean) ** 2
-            square[places] += law.weight * (forecast.variance + doubt + forecast.mean**2)
-    return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
-
-
-def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
-    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture. The
-    interval of a yes or no is that answer alone if its chance is 90 % or more, else from no to yes."""
-    mean, sd, reach = mixture(laws, question, of)
-    choices = laws[0].chains[question].choices
-    if choices is not None:
-        (no, yes), chance = choices, ndtr(mean / sd)
-        low, high = (np.where(chance >= limit, yes, no) for limit in (INSIDE, 1 - INSIDE))
-        return PredictionInterval(no + (yes - no) * chance, low, high)
-    return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

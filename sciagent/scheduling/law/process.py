@@ -3,20 +3,130 @@
 Exact without a basis; with a basis, a projected process on part of the rows: Rasmussen and Williams, Gaussian Processes
 for Machine Learning (2006), section 8.3.4. It is our own because scikit-learn has no kernel over two inputs with noise
 by row, GPyTorch needs torch, and both refit 250 rows more slowly than needed.
+
+The covariance of a rung's answers, over the answers of lower rungs and the similarity of structures.
+
+    k(x, x') = 4 + a1² z·z' + a2² exp(-|z - z'|² / 2l²) + a3² S(x, x')
+
+z: transformed scores of lower rungs; S: similarity of structures in [0, 1], positive semi-definite.
+
+The posterior of a process's hyper-parameters: its maximum, and points that stand for it where rows are few.
+
+With few rows the data hardly say which hyper-parameters hold, and the most probable ones are too sure of a relation.
+The points are the maximum of the posterior and two on each principal axis of its curvature there. With the weights of
+the unscented transform they have mean and covariance of a Gaussian with this curvature; the ratio of both densities
+corrects the weights. Sources: Rue, Martino, Chopin, J. R. Stat. Soc. B 71, 319 (2009); Julier, Uhlmann, Proc. IEEE 92,
+401 (2004).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.optimize import minimize
 
 from sciagent.scheduling.arrays import Array, Places
-from sciagent.scheduling.law.kernel import Hyper, add_structure, answers_covariance, covariance, slopes_of, variance
+
+Real = TypeVar("Real", bound=np.floating[Any])
+
+OFFSET = 4.0  # prior variance of the mean, in transformed units
+CENTRES = np.log([0.7, 0.4, 1.5, 0.5, 0.3])  # a1, a2, l, a3, noise: medians of their log-normal priors
+WIDTH = 0.7
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """log_values: (5,) logarithms of a1, a2, l, a3 and the noise's standard deviation."""
+
+    log_values: Array
+
+    @property
+    def values(self) -> Array:
+        return np.exp(self.log_values)
+
+    @property
+    def noise(self) -> float:
+        return float(np.exp(2 * self.log_values[4]))
+
+
+def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
+    """Returns (n, m) squared distances between rows of (n, d) and (m, d)."""
+    return _squared(z @ w.T, z, w)
+
+
+def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
+    """As `squared_distance`, from z·w, which is overwritten: passes over (n, m) dominate the time of a forecast."""
+    product *= -2
+    product += (z**2).sum(1)[:, None]
+    product += (w**2).sum(1)
+    np.maximum(product, 0.0, out=product)
+    return product
+
+
+def _near(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
+    """Returns scale² exp(-squared / 2 length²); overwrites `squared`."""
+    squared *= -0.5 / length**2
+    np.exp(squared, out=squared)
+    squared *= scale**2
+    return squared
+
+
+def covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
+    """Returns (n, m) covariances without noise, in z's precision. z: (n, d); w: (m, d); similarity: (n, m) or None."""
+    far, near = answers_covariance(hyper, z, w)
+    if near is not None:
+        far += near
+    return add_structure(hyper, far, similarity)
+
+
+def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tuple[NDArray[Real], NDArray[Real] | None]:
+    """Returns the terms of the answers: 4 + a1² z·z', and the term that falls with distance, None without inputs."""
+    a1, a2, length, *_ = hyper.values.tolist()
+    product = z @ w.T
+    far: NDArray[Real] = a1**2 * product
+    far += OFFSET
+    return far, _near(_squared(product, z, w), length, a2) if z.shape[1] else None
+
+
+def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
+    """Adds the structure term to k, (n, m), in place."""
+    if similarity is not None:
+        k += np.multiply(similarity, float(hyper.values[3]) ** 2, dtype=k.dtype)
+    return k
+
+
+def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
+    """Returns (n,) prior variances k(x, x)."""
+    a1, a2, _, a3, _ = hyper.values
+    total: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+    return total
+
+
+def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Real]) -> Array:
+    """Returns the gradient over z of the posterior mean k(z, w) @ weights: (n, d). near: (n, m) from
+    `answers_covariance`; it is overwritten."""
+    a1, _, length, *_ = hyper.values.tolist()
+    near *= weights.astype(near.dtype)
+    pull = near @ w.astype(near.dtype) - near.sum(1)[:, None] * z
+    gradient: Array = a1**2 * (weights @ w) + pull / length**2
+    return gradient
+
+
+def parts(hyper: Hyper, z: Array, distance: Array, product: Array, similarity: Array | None) -> tuple[Array, Array]:
+    """Returns K without noise, (n, n), and its derivatives by the first four log_values, (4, n, n)."""
+    a1, a2, length, a3, _ = hyper.values
+    linear = a1**2 * product
+    local = a2**2 * np.exp(-distance / (2 * length**2)) if z.shape[1] else np.zeros_like(distance)
+    alike = np.zeros_like(distance) if similarity is None else a3**2 * similarity
+    derivatives = np.stack([2 * linear, 2 * local, local * distance / length**2, 2 * alike])
+    return OFFSET + linear + local + alike, derivatives
+
 
 JITTER = 1e-6
 PART = 1024  # rows computed at a time, so that the data stay in the processor's cache
@@ -127,3 +237,67 @@ class Process:
 
 def _pieces(n: int) -> Iterator[slice]:
     return (slice(start, start + PART) for start in range(0, n, PART))
+
+
+MAX_FIT_ROWS = 250
+STEP = 0.05  # of the differences of gradients, in logarithms
+LEAST_CURVATURE = 0.5  # the posterior is at most as wide as twice the prior: 1 / WIDTH**2 is 2
+LOWEST, HIGHEST = CENTRES - 4 * WIDTH, CENTRES + 4 * WIDTH
+LONGEST_MOVE = 0.7  # from hyper-parameters that were fitted to fewer rows to the maximum, along an axis
+CENTRE = 1.0  # the maximum has a weight of CENTRE / (CENTRE + 5) in a Gaussian
+NEGLIGIBLE = 1e-3  # weight below which a point is left out
+
+
+def log_posterior(rows: Rows) -> Callable[[Array], tuple[float, Array]]:
+    """Returns a function of (5,) logarithms: minus the log density of the posterior but for a constant, and its
+    gradient (5,)."""
+    distance, product = squared_distance(rows.z, rows.z), rows.z @ rows.z.T
+    n = len(rows.y)
+
+    def loss(log_values: Array) -> tuple[float, Array]:
+        hyper = Hyper(log_values)
+        k, derivatives = parts(hyper, rows.z, distance, product, rows.similarity)
+        k[np.diag_indices(n)] += hyper.noise + rows.extra + JITTER
+        try:
+            factor = cho_factor(k, lower=True)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros(5)
+        inverse = cho_solve(factor, np.eye(n))
+        weights = inverse @ rows.y
+        inner = inverse - np.outer(weights, weights)
+        gradient = np.empty(5)
+        gradient[:4] = np.einsum("ij,pij->p", inner, derivatives) / 2
+        gradient[4] = hyper.noise * np.trace(inner)
+        away = (log_values - CENTRES) / WIDTH
+        value = rows.y @ weights / 2 + np.log(np.diag(factor[0])).sum() + (away**2).sum() / 2
+        return float(value), gradient + away / WIDTH
+
+    return loss
+
+
+def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
+    """Returns the hyper-parameters with the largest posterior density, by L-BFGS with analytic gradients."""
+    begin = CENTRES if start is None else start.log_values
+    bounds = list(zip(LOWEST, HIGHEST, strict=True))
+    fit = minimize(log_posterior(rows), begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+    return Hyper(np.asarray(fit.x))
+
+
+def likely_hypers(rows: Rows, near: Hyper) -> tuple[list[Hyper], Array]:
+    """Returns the points and their weights, which add up to 1. near: hyper-parameters near the maximum."""
+    loss, start = log_posterior(rows), near.log_values
+    size = len(start)
+    steps = STEP * np.eye(size)
+    curvature = np.array([(loss(start + step)[1] - loss(start - step)[1]) / (2 * STEP) for step in steps])
+    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    values = np.maximum(values, LEAST_CURVATURE)
+    top = start - axes @ np.clip((axes.T @ loss(start)[1]) / values, -LONGEST_MOVE, LONGEST_MOVE)
+    moves = (np.sqrt((size + CENTRE) / values) * axes).T
+    points = np.clip([top, *(top + moves), *(top - moves)], LOWEST, HIGHEST)
+    in_gaussian = np.array([0.0] + 2 * size * [-(size + CENTRE) / 2])
+    shares = np.array([CENTRE] + 2 * size * [0.5])
+    densities = -np.array([loss(point)[0] for point in points]) - in_gaussian
+    weights = shares * np.exp(densities - densities.max())
+    weights /= weights.sum()
+    counted = weights > NEGLIGIBLE
+    return [Hyper(point) for point in points[counted]], weights[counted] / weights[counted].sum()

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
-from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.chain import Chain
-from sciagent.scheduling.law.kernel import Hyper
-from sciagent.scheduling.law.row_selection import Order
-from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.law.interval import INSIDE, PredictionInterval
+from sciagent.scheduling.law.process import Hyper
+from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
+
+if TYPE_CHECKING:
+    from sciagent.scheduling.law.transforms import TruthTransform
 
 GROWTH = 1.25  # growth of the number of answers at which hyper-parameters are refitted
 
@@ -90,3 +93,30 @@ class Stack:
         for name, values in state["log_hyper"].items():
             place, number, column = map(int, name.split("."))
             self._hyper.setdefault((place, number), {})[column] = Hyper(np.array(values, dtype=float))
+
+
+def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
+    """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
+    deviations, each averaged over the laws by weight; (n,) each, in the law's unit. Outside the range of what was
+    verified, the standard deviation includes the doubt about slopes, which no purchase depends on."""
+    mean, square, reach = np.zeros((3, len(of)))
+    for law in laws:
+        chain = law.chains[question]
+        for places, forecast in chain.forecast(of):
+            reach[places] += law.weight * chain.reach(forecast.mean)
+            mean[places] += law.weight * forecast.mean
+            doubt = chain.reach.bend(forecast.mean) ** 2
+            square[places] += law.weight * (forecast.variance + doubt + forecast.mean**2)
+    return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
+
+
+def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
+    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture. The
+    interval of a yes or no is that answer alone if its chance is 90 % or more, else from no to yes."""
+    mean, sd, reach = mixture(laws, question, of)
+    choices = laws[0].chains[question].choices
+    if choices is not None:
+        (no, yes), chance = choices, ndtr(mean / sd)
+        low, high = (np.where(chance >= limit, yes, no) for limit in (INSIDE, 1 - INSIDE))
+        return PredictionInterval(no + (yes - no) * chance, low, high)
+    return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

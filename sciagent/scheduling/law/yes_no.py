@@ -11,13 +11,12 @@ Sources: Minka, UAI 2001, 362; Rasmussen and Williams, Gaussian Processes for Ma
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
+from scipy.special import log_ndtr
 
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.law.hyper_parameters import fit_hyper
-from sciagent.scheduling.law.kernel import CENTRES, Hyper, covariance
-from sciagent.scheduling.law.process import JITTER, Rows
-from sciagent.scheduling.law.truncated import truncated_moments
+from sciagent.scheduling.law.process import CENTRES, JITTER, Hyper, Rows, covariance, fit_hyper
 
 FEWEST = 4  # answers that must have at most two values, one on each side of the limit
 SLACK = 1e-9  # for answers at the limit, which are hits
@@ -86,3 +85,25 @@ def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
         if (np.abs(implied - mean) < CLOSE * np.sqrt(variance)).all():
             break
     return Rows(rows.z, shift / precision, rows.extra + 1 / precision, rows.similarity)
+
+
+FAR = -30.0  # standard deviations from the mean below which the variance comes from its asymptote
+
+
+def truncated_moments(mean: Array, sd: Array, bound: Array, side: NDArray[np.int8]) -> tuple[Array, Array]:
+    """Returns mean and standard deviation of normal distributions truncated at a bound, (n,) each. side: -1 if the
+    value is below its bound, 1 if above.
+
+    With b = (bound - mean) / sd and h = φ(b) / Φ(b), for the part below the bound:
+
+        mean' = mean - sd h        variance' = sd² (1 - b h - h²)
+
+    The part above follows by symmetry. Far below the mean the variance falls as sd² (1 - 6 / b²) / b².
+    """
+    sign = -side.astype(np.float64)  # mirrored if the value is above its bound, so that the part below is needed
+    b = sign * (bound - mean) / sd
+    hazard = np.exp(-0.5 * b**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(b))
+    share = 1 - b * hazard - hazard**2
+    near = np.minimum(b, FAR)
+    share = np.where(b < FAR, (1 - 6 / near**2) / near**2, np.clip(share, 0.0, 1.0))
+    return mean - sign * sd * hazard, sd * np.sqrt(share)

@@ -5,34 +5,78 @@
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
    the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
    an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
+
+Lessons: rungs that some candidates run before their verification although they would skip them.
+
+Without lessons the law stops learning how well these rungs predict. A rung that has few answers beside a terminal one
+seems to tell nothing, and would never be tried.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
-from sciagent.scheduling.aims import Aims, questions
+from sciagent.domain.objectives import Valuation
+from sciagent.scheduling.aims import Aims, Errors, Fit, expected_answers, questions
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
-from sciagent.scheduling.indices import CandidateGroup, Plans, groups
-from sciagent.scheduling.law.censoring import Errors, Fit, expected_answers
+from sciagent.scheduling.indices import (
+    CandidateGroup,
+    Evaluated,
+    Plans,
+    ahead,
+    drawn,
+    first,
+    groups,
+    guessed,
+    promising,
+)
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
-from sciagent.scheduling.law.row_selection import Order
-from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.rules.lessons import Lessons
 from sciagent.scheduling.rules.warm_up import WARM_UP, first_candidates, still_learning, whole_ladders
-from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
+
+EARLY = 0.04  # largest fraction of the spend for a rung with few answers beside a terminal one,
+LATER = 0.01  # and for others
+FEW, WORTH = 6, 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
+
+
+@dataclass
+class Lessons:
+    """The lessons of a campaign."""
+
+    spent: float = 0.0
+    """Their cost so far, in the unit of the pool's costs."""
+
+    def added(self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]) -> list[Purchase]:
+        """Returns the batch, with rungs added before terminal ones: first the rung with the fewest answers beside a
+        terminal one. None is added after a higher rung: the law would learn that only good candidates have its
+        answer."""
+        last = pool.paid[-1]
+        known = {j: int((pool.answered(j) & pool.answered(last)).sum()) for j in rungs}
+        purchases: list[Purchase] = []
+        for purchase in batch:
+            lessons = []
+            for j in sorted(rungs, key=lambda j: known[j]) if purchase.rung == last else ():
+                cost, terminal = (float(pool.costs[purchase.of, rung]) for rung in (j, last))
+                has_few = known[j] < FEW and known[j] * cost < WORTH * terminal
+                share = EARLY if has_few else LATER
+                if self.spent + cost <= share * pool.spent and not pool.closed[purchase.of, j:].any():
+                    self.spent += cost
+                    known[j] += 1
+                    lessons.append(replace(purchase, rung=j))
+            purchases += [*sorted(lessons, key=lambda one: one.rung), purchase]
+        return purchases
+
 
 _ByLaw = tuple[Law, CandidateGroup]
 

@@ -24,9 +24,9 @@ from sciagent.domain.properties import properties
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
 from sciagent.inputs.settings import lease_seconds
-from sciagent.store.campaign_state import calibrations
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 
 DRIVER_LEASE_SECONDS = lease_seconds()
 LOST_LEASE = "another process drives this campaign now; this one stops and writes nothing more"
@@ -163,7 +163,7 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
     query = sa.select(*(c[name] for name in own), t.campaign.c.spec["derived"]).join(t.campaign)
     rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
-    fits = calibrations.current(connection, campaign_id)
+    fits = watermarks.current(connection, campaign_id)
     ladder = [RungRow(**dict(zip(own, row, strict=False)), all_fits=fits.get(row.id, {})) for row in rows]
     identities = {rung.name: rung.computation for rung in ladder}
     for stated in (rows[0][-1] if rows else None) or ():

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state import campaigns, watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
 MAX_WHY = 2000
@@ -53,13 +53,6 @@ def author_and_reason(who: str, why: str) -> str:
     return f"by {who}" + (f": {why}" if why else "")
 
 
-def lock(connection: Connection, campaign_id: int) -> None:
-    """Lock the campaign's row until the commit, as a driver does while it writes. Workers, whose rows only refer to
-    the campaign, do not wait for this lock."""
-    query = sa.select(t.campaign.c.id).where(t.campaign.c.id == campaign_id)
-    connection.execute(query.with_for_update(key_share=True))
-
-
 def write(
     connection: Connection,
     campaign_id: int,
@@ -72,7 +65,7 @@ def write(
     payload: Mapping[str, Any] | None = None,
 ) -> int:
     """Append a directive; returns its id. The lock makes the ids of a campaign visible in order."""
-    lock(connection, campaign_id)
+    watermarks.lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
     campaigns.wake(connection, campaign_id)

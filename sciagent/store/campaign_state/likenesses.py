@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidate_names import label
+from sciagent.domain.candidates import label
 from sciagent.domain.evidence import Computation
 from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Verdict
@@ -20,9 +20,9 @@ from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings, watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.results import evidence
-from sciagent.store.results.names import names_of
+from sciagent.store.results.candidates import names_of
 
 SHOWN = 12  # hexadecimal digits of a key in messages
 MAX_NAME = 100  # characters of a name in messages

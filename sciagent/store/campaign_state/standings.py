@@ -12,7 +12,7 @@ from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.code_version import code_version
+from sciagent.inputs.settings import code_version
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
 _J, _U = t.trajectory.c, t.turn.c

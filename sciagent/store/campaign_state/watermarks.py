@@ -4,18 +4,28 @@ Evidence takes a new number of the ledger's counter; these rows only note what t
 transaction that noted it may commit after a version has taken the next number, and its row would then slip below that
 version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
 number of a version locks it, too. "All turns below W" is then a fixed set, as "all evidence up to W" is.
+
+Calibrations of a campaign's rungs. A fit is never changed; the last one of a rung and a property counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.store.campaign_state import directives
+from sciagent.domain.calibration import Fit, FitKind, Fits
 from sciagent.store.database import tables as t
+from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import next_watermark, read_watermark
+
+
+def lock(connection: Connection, campaign_id: int) -> None:
+    """Lock the campaign's row until the commit, as a driver does while it writes. Workers, whose rows only refer to
+    the campaign, do not wait for this lock."""
+    query = sa.select(t.campaign.c.id).where(t.campaign.c.id == campaign_id)
+    connection.execute(query.with_for_update(key_share=True))
 
 
 def note(connection: Connection, campaign_id: int) -> int:
@@ -23,7 +33,7 @@ def note(connection: Connection, campaign_id: int) -> int:
 
     The campaign's row is locked before the counter is read. Drivers hold that lock already, which is then no wait.
     """
-    directives.lock(connection, campaign_id)
+    lock(connection, campaign_id)
     return read_watermark(connection)
 
 
@@ -42,7 +52,7 @@ def settle(connection: Connection, campaign_ids: Iterable[int]) -> None:
     campaigns cannot wait for each other, and are held until the commit.
     """
     for campaign_id in sorted(set(campaign_ids)):
-        directives.lock(connection, campaign_id)
+        lock(connection, campaign_id)
 
 
 def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
@@ -66,3 +76,23 @@ def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
     for table in (t.decision, t.calibration, t.likeness):
         later.append(sa.select(table.c.id).where(table.c.campaign_id == campaign_id, table.c.watermark >= watermark))
     return any(connection.execute(query.limit(1)).scalar() is not None for query in later)
+
+
+def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
+    """Write fits. by_rung: {rung id: fits by property}."""
+    alike = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
+    rows = [{**alike, "rung_id": rung_id, **vars(fit)} for rung_id, fits in by_rung.items() for fit in fits.values()]
+    if rows:
+        connection.execute(sa.insert(t.calibration), rows)
+
+
+def current(connection: Connection, campaign_id: int, as_of: int | None = None) -> dict[int, dict[str, Fit]]:
+    """{rung id: fits by property}, the last ones. as_of: a watermark; fits that were written since do not count."""
+    c = t.calibration.c
+    query = sa.select(c.rung_id, *(c[name] for name in Fit.__dataclass_fields__)).where(c.campaign_id == campaign_id)
+    if as_of is not None:
+        query = query.where(c.watermark < as_of)
+    by_rung: dict[int, dict[str, Fit]] = {}
+    for rung_id, name, kind, *numbers in connection.execute(query.order_by(c.id)):
+        by_rung.setdefault(rung_id, {})[name] = Fit(name, FitKind(kind), *numbers)
+    return by_rung

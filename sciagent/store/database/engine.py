@@ -1,18 +1,24 @@
-"""Database engines: SQLite in WAL mode with immediate transactions, PostgreSQL through psycopg 3."""
+"""Database engines: SQLite in WAL mode with immediate transactions, PostgreSQL through psycopg 3.
+
+The database's clock, which all processes share.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 
 from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
+from sciagent.store.database.table_parts import UtcDateTime
 
 BUSY_SECONDS = 15
 CACHE_KIB = 65536  # page cache of a connection; the default, 2 MB, is too small for the inner pages of a large ledger
@@ -169,3 +175,28 @@ def read_only(engine: Engine) -> Connection:
 def sqlite_path(engine: Engine) -> Path | None:
     """The database file, or None for PostgreSQL."""
     return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
+
+
+_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # server's time, local clock
+
+
+def db_now(connection: Connection) -> datetime:
+    """The present time in UTC.
+
+    PostgreSQL's clock is read once per transaction; the time since then is counted by the local clock. SQLite uses the
+    machine's clock, since all its users are on the same machine.
+    """
+    if connection.dialect.name != "postgresql":
+        return datetime.now(UTC)
+    if connection not in _read:
+        now = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        _read[connection] = now.astimezone(UTC), time.monotonic()
+    at, then = _read[connection]
+    return at + timedelta(seconds=time.monotonic() - then)
+
+
+def now_column(connection: Connection) -> sa.ColumnElement[datetime]:
+    """The present time for a statement that reads other things, too, so that the clock takes none of its own."""
+    if connection.dialect.name != "postgresql":
+        return sa.literal(datetime.now(UTC), UtcDateTime())
+    return sa.func.clock_timestamp(type_=UtcDateTime())

@@ -5,8 +5,21 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
-from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
-from sciagent.store.database.table_parts import index_of_some, keyed, needed, optional, reference, references, table
+from sciagent.store.database.table_parts import (
+    Id,
+    Json,
+    Key,
+    String,
+    Text,
+    UtcDateTime,
+    index_of_some,
+    keyed,
+    needed,
+    optional,
+    reference,
+    references,
+    table,
+)
 
 APPEND_ONLY = (
     "tool_set",

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
 from sciagent.store.database import feature_tables as features
-from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
 from sciagent.store.database.feature_tables import (
     access,
     audit_entry,
@@ -30,6 +29,12 @@ from sciagent.store.database.feature_tables import (
     training_use,
 )
 from sciagent.store.database.table_parts import (
+    Id,
+    Json,
+    Key,
+    String,
+    Text,
+    UtcDateTime,
     index_of_some,
     keyed,
     metadata,

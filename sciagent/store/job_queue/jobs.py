@@ -14,7 +14,7 @@ from sciagent.domain.states import JobState
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import spend
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler

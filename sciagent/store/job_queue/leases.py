@@ -16,7 +16,7 @@ from sciagent.domain.states import AttemptState, JobState
 from sciagent.inputs import settings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 

@@ -17,17 +17,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import lab
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.resource_requests import CORES, GPU, read
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import JobState, Standing
+from sciagent.domain.states import CORES, GPU, JobState, Standing, read
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
-from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, leases, worker_resources
+from sciagent.store.database.engine import db_now
+from sciagent.store.job_queue import jobs, leases, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Free
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers import Free, NewWorker
 
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
 
@@ -168,10 +166,10 @@ def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -
 
     Free resources are not counted (None) if all jobs of the queues need one core and each slot has one.
     """
-    needed, free = worker_resources.kinds(connection, queues, jobs.UNFINISHED), None
+    needed, free = workers.kinds(connection, queues, jobs.UNFINISHED), None
     fitting = [None, *needed]
     if needed or worker.amounts[CORES] < worker.slots:
-        free = worker_resources.free_at(connection, worker)
+        free = workers.free_at(connection, worker)
         fitting = [kind for kind in fitting if free.fits(read(kind))]
     return free, tuple((kind, worker.memory_for(read(kind))) for kind in fitting)
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, by_resource, execute_many
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 
 
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:

@@ -8,11 +8,11 @@ from datetime import date, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.sample_codes import new_code
+from sciagent.domain.lab import new_code
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
-from sciagent.store.database.column_types import String
+from sciagent.store.database.engine import db_now
+from sciagent.store.database.table_parts import String
 
 SOURCES = ("made", "bought", "given")
 STATES = ("ok", "empty", "bad")

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people.actor import account
+from sciagent.domain.people import account
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
 REVIEWED, SENT_BACK = "reviewed", "sent_back"  # kinds of a reviewer's submission

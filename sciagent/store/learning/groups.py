@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.code_version import code_version
 from sciagent.domain.evidence import content_hash
+from sciagent.inputs.settings import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import CandidatePart
 
 _G, _J = t.rollout_group.c, t.trajectory.c

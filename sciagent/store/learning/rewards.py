@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.code_version import code_version
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
+from sciagent.inputs.settings import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, id_of_hash
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 
 _V, _R = t.reward_version.c, t.reward.c
 

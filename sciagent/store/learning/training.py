@@ -1,8 +1,13 @@
-"""Evaluations in the ledger. A complete evaluation is written once, under the hash of what was asked and answered."""
+"""Evaluations in the ledger. A complete evaluation is written once, under the hash of what was asked and answered.
+
+Groups of rollouts about whose candidates the ladder has said something new.
+
+Uses of turns in training: which policy was trained on which turn, with which version of rewards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,8 +17,9 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import id_of_hash, insert_or_ignore
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore
+from sciagent.store.database.engine import db_now
+from sciagent.store.database.feature_tables import training_use
 
 _E, _A = t.evaluation.c, t.evaluation_arm.c
 
@@ -52,3 +58,37 @@ def check(connection: Connection, evaluation_id: int) -> None:
     known = connection.execute(sa.select(_E.id).order_by(_E.id)).scalars().all()
     if evaluation_id not in known:
         raise UnknownNameError("evaluation", str(evaluation_id), map(str, known))
+
+
+def groups_with_news(connection: Connection, campaign_id: int, after: int) -> list[int]:
+    """Returns the ids of the groups of a campaign with a candidate that has evidence after a watermark, in order.
+
+    The work is that of the new evidence, however many groups there are.
+    """
+    e, p, u, j = t.evidence.c, t.proposal.c, t.turn.c, t.trajectory.c
+    query = (
+        sa.select(j.group_id)
+        .distinct()
+        .select_from(t.evidence)
+        .join(t.proposal, sa.and_(p.candidate_id == e.candidate_id, p.campaign_id == campaign_id))
+        .join(t.turn, u.id == p.turn_id)
+        .join(t.trajectory, j.id == u.trajectory_id)
+        .where(e.watermark > after, j.group_id.is_not(None))
+    )
+    return sorted(int(id_) for id_ in connection.execute(query).scalars())
+
+
+def write(connection: Connection, policy_id: int, reward_version: int, turn_ids: Sequence[int]) -> None:
+    """Writes the uses by which a policy came about; those that are in the ledger stay as they are."""
+    now = db_now(connection)
+    alike = {"policy_id": policy_id, "reward_version_id": reward_version, "at": now}
+    insert_or_ignore(connection, training_use, [{**alike, "turn_id": id_} for id_ in turn_ids])
+
+
+def of_groups(connection: Connection, group_ids: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(group id, id of the policy, id of the version of rewards) of each use of a turn of these groups, in order."""
+    u, j = training_use.c, t.trajectory.c
+    query = sa.select(j.group_id, u.policy_id, u.reward_version_id)
+    query = query.select_from(training_use.join(t.turn, t.turn.c.id == u.turn_id).join(t.trajectory))
+    rows = connection.execute(query.where(among(connection, j.group_id, group_ids)).order_by(u.id))
+    return [(int(group), int(policy), int(version)) for group, policy, version in rows]

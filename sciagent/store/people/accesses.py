@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now, now_column
+from sciagent.store.database.engine import db_now, now_column
 from sciagent.store.people import audit
 from sciagent.store.people.persons import Person
 

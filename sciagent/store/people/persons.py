@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.people import Role
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
 LOGIN = re.compile(r"[a-z][a-z0-9._-]{0,63}")

@@ -1,4 +1,10 @@
-"""Candidates in the ledger: they are inserted and found by key, with the texts under which they were proposed."""
+"""Candidates in the ledger: they are inserted and found by key, with the texts under which they were proposed.
+
+Names and remarks that candidates have in input files: an identifier, a supplier, a catalogue number.
+
+Families of candidates in the ledger, such as the scaffolds of molecules, and the latest candidates. Every query is
+served by an index.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +17,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidates import Candidate, Names
 from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_or_ignore
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
+from sciagent.store.database.parts import WHOLE, CandidatePart
 
 MAX_ALIAS = 4096
 _COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
@@ -141,3 +148,135 @@ def shown_as(
     if campaign_id is not None:
         query = query.where(sa.exists().where(cc.campaign_id == campaign_id, cc.candidate_id == c.id))
     return list(connection.execute(query))
+
+
+def enter_names(
+    connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]
+) -> None:
+    """Stores the names of candidates; names that are stored already are skipped.
+
+    given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
+    are shown in every campaign.
+    """
+    rows = {(id_, field, storable(text)): None for id_, names in given for field, text in names.items() if text}
+    if campaign_id is None:  # a unique constraint does not compare NULL
+        known = _rows(connection, sorted({id_ for id_, _, _ in rows}), ())
+        rows = {row: None for row in rows if row not in known}
+    columns = ("candidate_id", "field", "text")
+    new = [{"campaign_id": campaign_id, **dict(zip(columns, row, strict=True))} for row in rows]
+    insert_or_ignore(connection, t.candidate_name, new)
+
+
+def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[int, Names]:
+    """Returns {candidate id: names} for the candidates that have names in these campaigns or from an import."""
+    names: dict[int, dict[str, tuple[str, ...]]] = {}
+    for id_, field, text in _rows(connection, ids, campaign_ids):
+        fields = names.setdefault(id_, {})
+        fields[field] = (*fields.get(field, ()), text)
+    return dict(names)
+
+
+def name_fields(connection: Connection, campaign_id: int) -> list[str]:
+    """Returns the fields of the names that the candidates of a campaign have, the oldest first."""
+    cc, c = t.campaign_candidate.c, t.candidate_name.c
+    query = (
+        sa.select(c.field, sa.func.min(c.id).label("first"))
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
+        .where(sa.or_(c.campaign_id.is_(None), c.campaign_id == campaign_id))
+        .group_by(c.field)
+        .order_by("first")
+    )
+    return [field for field, _ in connection.execute(query)]
+
+
+def _rows(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[tuple[int, str, str], None]:
+    c = t.candidate_name.c
+    query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
+        among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
+    )
+    rows = sorted(connection.execute(query), key=lambda row: row.id)
+    return {(id_, field, text): None for _, id_, field, text in rows}
+
+
+_C = t.candidate.c
+
+
+def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
+    """Returns those of the hashes of families that occur in the ledger."""
+    query = sa.select(_C.scaffold_hash).where(among(connection, _C.scaffold_hash, sorted(set(hashes)))).distinct()
+    return set(connection.execute(query).scalars())
+
+
+def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+    """(id, kind, text) of candidates whose family is not computed yet, oldest first."""
+    query = sa.select(_C.id, _C.kind, _C.text).where(_C.scaffold_hash.is_(None)).order_by(_C.id).limit(limit)
+    return [(id_, kind, text) for id_, kind, text in connection.execute(query)]
+
+
+def write(connection: Connection, hashes: Mapping[int, str]) -> None:
+    """Store families. hashes: {candidate id: hash of the family}."""
+    if hashes:
+        statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
+        connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
+
+
+def latest(connection: Connection, kind: str, n: int) -> dict[int, str]:
+    """{ledger id: text} of the candidates of a kind among the last n of the ledger, latest first."""
+    query = sa.select(_C.id, _C.kind, _C.text).order_by(_C.id.desc()).limit(n)
+    return {id_: text for id_, its, text in connection.execute(query) if its == kind}
+
+
+def alike(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:
+    """Ledger ids of the first candidates of a campaign with this family and formula."""
+    cc = t.campaign_candidate.c
+    query = sa.select(_C.id).join(t.campaign_candidate, cc.candidate_id == _C.id)
+    query = query.where(_C.scaffold_hash == family_hash, _C.formula == formula, cc.campaign_id == campaign_id)
+    return list(connection.execute(query.order_by(_C.id).limit(most)).scalars())
+
+
+class Tried(NamedTuple):
+    """The candidates that share a family."""
+
+    n: int
+    dropped: int
+    """Number of candidates that a rung rejected."""
+    hits: int
+    best: float | None
+    """The best score; None if no candidate has one."""
+    first: int
+    """Ledger id of the first candidate."""
+    text: str
+    """Its text."""
+
+
+def tried(connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE) -> list[Tried]:
+    """Results of the latest candidates in a part of a campaign by family: the most frequent ones, sorted by best
+    score."""
+    cc = t.campaign_candidate.c
+    recent = (
+        sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)
+        .where(cc.campaign_id == campaign_id, part.condition)
+        .order_by(cc.seq.desc())
+        .limit(latest)
+        .subquery()
+    )
+    r, n = recent.c, sa.func.count()
+    grouped = (
+        sa.select(
+            n.label("n"),
+            sa.func.sum(sa.case((r.standing == "dropped", 1), else_=0)).label("dropped"),
+            sa.func.sum(sa.case((r.is_hit, 1), else_=0)).label("hits"),
+            sa.func.max(r.score).label("best"),
+            sa.func.min(r.candidate_id).label("first"),
+        )
+        .select_from(recent.join(t.candidate, _C.id == r.candidate_id))
+        .where(_C.scaffold_hash.is_not(None))
+        .group_by(_C.scaffold_hash)
+        .order_by(n.desc(), sa.func.min(r.candidate_id))
+        .limit(most)
+        .subquery()
+    )
+    g = grouped.c
+    query = sa.select(g.n, g.dropped, g.hits, g.best, g.first, _C.text).join(t.candidate, _C.id == g.first)
+    rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.first)).all()
+    return [Tried(*row) for row in rows]

@@ -26,7 +26,7 @@ from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many, insert_or_ignore
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 
 
 @dataclass(frozen=True)

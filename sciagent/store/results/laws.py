@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
 SHOWN = 16  # hexadecimal digits of a version

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.calibration import Fits, calibrated_quantities
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence import Computation, pooled_measured, pooled_quantity
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.store.database import tables as t

@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
 from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.domain.text import one_line
-from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
     NO_STATE,
@@ -28,7 +28,7 @@ from sciagent.store.campaign_state.campaigns import (
     slurm_warning,
 )
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.lab import tasks
 

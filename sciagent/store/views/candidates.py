@@ -12,17 +12,16 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.calibration import Fits, calibrated
-from sciagent.domain.candidate_names import Names, label
+from sciagent.domain.candidates import Names, label
 from sciagent.domain.chosen_units import Units, as_imported, shown
-from sciagent.domain.evidence import Measured
-from sciagent.domain.pooling import pooled_measured
+from sciagent.domain.evidence import Measured, pooled_measured
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results import pooled
+from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT, measured_of, under
-from sciagent.store.results.names import names_of
 
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
 GENERATIONS = 4  # generations of a lineage that are shown

@@ -1,21 +1,27 @@
 """Single episodes of a report. An episode is a trajectory of a model or of a client of the tools.
 
 A script's trajectory is not an episode, since it has no conversation. Prompt ids and log-probabilities are not read.
+
+Queries of a report on proposers: their proposals, with the results, costs and predictions.
+
+The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
+people, whose proposals have no turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.queries import with_proposer
+from sciagent.store.views.queries import stream, with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 LOOKED_AT = 400  # number of best candidates whose episodes are read
@@ -120,3 +126,129 @@ def proposals(connection: Connection, trajectory_id: int, n: int | None = None) 
     query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
     query = query.where(_U.trajectory_id == trajectory_id)
     return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]
+
+
+class Handed(NamedTuple):
+    """The number of a proposer's proposals with one status."""
+
+    proposer: str | None
+    status: str
+    readable: bool
+    """Whether a structure could be read from their texts."""
+    n: int
+
+
+class Brought(NamedTuple):
+    """Results of the candidates that a proposer proposed first."""
+
+    proposer: str | None
+    paid: int
+    """Number of candidates with an answer of a paid rung."""
+    hits: int
+    hits_in_seeds: int
+    utility: float | None
+    """The best utility of the settled candidates."""
+
+
+class Turns(NamedTuple):
+    """The turns of a proposer."""
+
+    proposer: str
+    episodes: int
+    turns: int
+    costs: dict[str, float]
+    """{resource: amount} of the turns themselves: of sampling, and of fast rungs that ran during a turn."""
+
+
+class PredictionMade(NamedTuple):
+    """A prediction made with a proposal."""
+
+    candidate_id: int
+    predicted: Any
+    """The prediction as it was given, as JSON."""
+    proposer: str | None
+    episode: int | None
+    """Number of the trajectory."""
+
+
+def handed(connection: Connection, row: CampaignRow) -> list[Handed]:
+    """Numbers of proposals by proposer, status, and whether the texts could be read."""
+    by = (_J.proposer, _P.status, _P.candidate_id.is_not(None))
+    query = sa.select(*by, sa.func.count()).select_from(with_proposer(t.proposal)).where(_P.campaign_id == row.id)
+    return [Handed._make(group) for group in connection.execute(query.group_by(*by))]
+
+
+def brought(connection: Connection, row: CampaignRow, first_paid: int) -> list[Brought]:
+    """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
+    paid, hit_in_seeds = _CC.depth >= first_paid, sa.and_(_CC.is_hit, _CC.in_seeds)
+    numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (paid, _CC.is_hit, hit_in_seeds)]
+    query = (
+        sa.select(_J.proposer, *numbers, sa.func.max(_CC.utility))
+        .select_from(with_proposer(t.campaign_candidate.outerjoin(t.proposal, _P.id == _CC.proposal_id)))
+        .where(_CC.campaign_id == row.id)
+        .group_by(_J.proposer)
+    )
+    return [Brought._make(group) for group in connection.execute(query)]
+
+
+def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | None, str, float]]:
+    """(proposer, resource, amount) booked for verifying candidates, by the proposer that proposed them first."""
+    s = t.spend.c
+    query = (
+        sa.select(_J.proposer, s.resource, sa.func.sum(s.amount))
+        .select_from(with_proposer(booked_for_jobs()))
+        .where(s.campaign_id == row.id)
+        .group_by(_J.proposer, s.resource)
+    )
+    return [(who, resource, float(amount)) for who, resource, amount in connection.execute(query)]
+
+
+def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Turns]:
+    """Episodes, turns and their costs, by proposer."""
+    sums = [sa.func.sum(turn_cost(resource)) for resource in RESOURCE_UNITS]
+    query = (
+        sa.select(_J.proposer, sa.func.count(_J.id.distinct()), sa.func.count(_U.id), *sums)
+        .select_from(t.trajectory.outerjoin(t.turn, _U.trajectory_id == _J.id))
+        .where(_J.campaign_id == row.id)
+        .group_by(_J.proposer)
+    )
+    return [
+        Turns(who, episodes, n, {name: float(x) for name, x in zip(RESOURCE_UNITS, amounts, strict=True) if x})
+        for who, episodes, n, *amounts in connection.execute(query)
+    ]
+
+
+def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
+    """Predictions of new proposals, in order of arrival, streamed. latest: only so many of them, newest first."""
+    query = (
+        sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
+        .select_from(with_proposer(t.proposal))
+        .where(
+            _P.campaign_id == row.id,
+            _P.status == "new",
+            _P.candidate_id.is_not(None),
+            sa.cast(_P.predicted, sa.Text).not_in(["{}", "null"]),
+        )
+        .order_by(_P.id if latest is None else _P.id.desc())
+        .limit(latest)
+    )
+    return (PredictionMade(*prediction) for prediction in stream(connection, query))
+
+
+def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple[int, int]]:
+    """{proposer: (first, last) number of its trajectories}."""
+    query = sa.select(_J.proposer, sa.func.min(_J.number), sa.func.max(_J.number)).where(_J.campaign_id == row.id)
+    return {who: (low, high) for who, low, high in connection.execute(query.group_by(_J.proposer))}
+
+
+def booked_for_jobs() -> Any:
+    """A join of costs booked for jobs, with the candidates and the proposals that first brought them."""
+    s, a, j = t.spend.c, t.attempt.c, t.job.c
+    here = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
+    jobs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
+    return jobs.join(t.campaign_candidate, here).outerjoin(t.proposal, _P.id == _CC.proposal_id)
+
+
+def turn_cost(resource: str) -> Any:
+    """The amount of a resource in a turn's own cost; NULL if there is none."""
+    return sa.type_coerce(_U.cost, sa.JSON())[resource].as_float()

@@ -16,7 +16,7 @@ from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state.campaigns import all_rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.jobs import NAMED
 from sciagent.store.views.campaign_counts import spent_by_rung

@@ -1,1 +1,1 @@
-"""The live ladder as an environment for policies that run elsewhere: in this process, over HTTP, for TRL and OpenEnv."""
+"""The live ladder as an environment: clients bring the policy; the campaign answers, pays and rewards."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.answers import MAX_COUNT, read_answer, sampled_of
+from sciagent.agent.policies.endpoint import MAX_COUNT, read_answer, sampled_of
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.text import storable
 from sciagent.errors import EpisodeError

@@ -10,14 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent import models
-from sciagent.domain.answers.evaluation import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
 from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, roles, training
-from sciagent.store.learning.policies import PolicyRow
-from sciagent.store.learning.roles import RoleChange
+from sciagent.store.learning import policies, training
+from sciagent.store.learning.policies import PolicyRow, RoleChange
+from sciagent.training.evaluation.spec import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
 
 ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 LATEST = 20  # versions of rewards that are shown
@@ -35,7 +34,7 @@ def show(ledger: Ledger, name: str) -> ShownPolicy:
     Raises UnknownNameError.
     """
     with ledger.read() as connection:
-        chosen = roles.resolved(connection, name)
+        chosen = policies.resolved(connection, name)
         rows = {row.id: row for row in policies.rows(connection)}
         return ShownPolicy(
             policy=_listed(connection)[chosen.id],
@@ -65,7 +64,7 @@ def promote(
             training.check(connection, evaluation)
         else:
             evaluation = next((each.id for each in reversed(training.of_policy(connection, policy_id))), None)
-        roles.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
+        policies.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
         return _last_change(connection, role)
 
 
@@ -75,7 +74,7 @@ def rollback(ledger: Ledger, role: str, *, who: str, why: str = "") -> ChangedRo
     Raises UnknownNameError, and UsageError if there is no version before.
     """
     with ledger.begin() as connection:
-        roles.rollback(connection, role, who=who, why=why)
+        policies.rollback(connection, role, who=who, why=why)
         return _last_change(connection, role)
 
 
@@ -99,7 +98,7 @@ def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tupl
     """Returns all promotions and rollbacks, oldest first, each with the id of its policy."""
     before: dict[str, RoleChange] = {}
     found = []
-    for change in roles.changes(connection):
+    for change in policies.changes(connection):
         earlier = before.get(change.role)
         shown = ChangedRole(
             role=change.role,
@@ -120,7 +119,7 @@ def _listed(connection: Connection) -> dict[int, ListedPolicy]:
     rows = {row.id: row for row in policies.rows(connection)}
     here = {model.sha256: model.name for model in models.installed()}
     points: dict[int, list[str]] = {}
-    for role, change in roles.current(connection).items():
+    for role, change in policies.current(connection).items():
         points.setdefault(change.policy_id, []).append(role)
     return {
         row.id: ListedPolicy(

@@ -16,8 +16,7 @@ from typing import Any
 
 from sciagent.errors import DriverHeldError, SciagentError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.evaluation.campaign_runs import CampaignRuns, fault_of
-from sciagent.training.evaluation.planning import PlannedCampaign
+from sciagent.training.evaluation.campaign_runs import CampaignRuns, PlannedCampaign, fault_of
 
 
 def line_of(planned: PlannedCampaign) -> str:

@@ -1,17 +1,125 @@
-"""Exports a data set into a folder: the files of a format, and a card."""
+"""Exports a data set into a folder: the files of a format, and a card.
+
+The formats to which data sets can be exported.
+
+The card of an export: README.md, with the licence and the origin of the data set, and the data set's own card.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-from sciagent.domain.answers.datasets import ExportedDataset
+from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.training.datasets import check_empty
-from sciagent.training.exports.card import card
-from sciagent.training.exports.formats import FORMATS
-from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.building import table
+from sciagent.training.datasets import KINDS, ExportedDataset, Kind, check_empty
+from sciagent.training.exports.formats import (
+    huggingface,
+    skyrl_conversations,
+    skyrl_tokens,
+    trl_grpo,
+    trl_preferences,
+    trl_sft,
+    verl_conversations,
+    verl_tokens,
+)
+from sciagent.training.exports.source import UNKNOWN, DatasetFolder
+
+Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
+"""Writes the files of an export into an empty folder; returns the number of rows by file. The counter takes the numbers
+of what is left out, by reason."""
+
+
+class Exporter(NamedTuple):
+    """The export of one kind of data set to one format."""
+
+    write: Write
+    usage: str
+    """Markdown for the card: the code by which the package reads the files. `FOLDER` stands for the folder."""
+    splits: Mapping[str, str] = {"train": "train.parquet", "test": "test.parquet"}
+    """File of each split, for `load_dataset` of Hugging Face's `datasets`."""
+
+
+SFT = Exporter(trl_sft.write, trl_sft.USAGE)
+VERL_SFT = Exporter(verl_conversations.write, verl_conversations.USAGE)
+SKYRL_SFT = Exporter(skyrl_conversations.write, skyrl_conversations.USAGE)
+
+FORMATS: Mapping[str, Mapping[Kind, Exporter]] = {
+    "trl-sft": {"sft": SFT, "hindsight": SFT},
+    "trl-dpo": {"preference": Exporter(trl_preferences.write, trl_preferences.DPO_USAGE)},
+    "trl-kto": {"unpaired": Exporter(trl_preferences.write, trl_preferences.KTO_USAGE)},
+    "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
+    "verl": {"rows": Exporter(verl_tokens.write, verl_tokens.USAGE), "sft": VERL_SFT, "hindsight": VERL_SFT},
+    "skyrl": {"rows": Exporter(skyrl_tokens.write, skyrl_tokens.USAGE), "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
+    "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in KINDS},
+}
+"""Exporters by format and kind of data set."""
+
+
+def card(source: DatasetFolder, exported: ExportedDataset, exporter: Exporter, command: str) -> str:
+    """Returns the card. Its first lines are YAML, by which `datasets.load_dataset` finds the files."""
+    shown = {split: name for split, name in exporter.splits.items() if exported.files.get(name)}
+    lines = [
+        "---",
+        *_licence(source.licence),
+        "tags:",
+        "- chemistry",
+        "- sciagent",
+        *_configurations(shown, exported),
+        "---",
+        f"# {source.kind} for {exported.format}",
+        "",
+        f"Exported by sciagent {__version__} from a data set of `{source.kind}`, whose card follows below.",
+        "",
+        *(["```sh", command, "```", ""] if command else []),
+        *table(("file", "rows"), list(exported.files.items())),
+        *table(("left out", "number"), list(exported.left_out.items())),
+        "## How to read it",
+        "",
+        exporter.usage.replace("FOLDER", exported.folder).strip(),
+        "",
+        "## The data set",
+        "",
+        *_deeper(source.card),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _licence(licence: str) -> list[str]:
+    """Returns the licence as Hugging Face names it: in small letters, or as another one with a link."""
+    if licence == UNKNOWN:
+        return [f"license: {UNKNOWN}"]
+    if "://" in licence:
+        return ["license: other", f"license_link: {licence}"]
+    return [f"license: {licence.lower()}"]
+
+
+def _configurations(splits: dict[str, str], exported: ExportedDataset) -> list[str]:
+    """Returns the configurations: the rows by default, and one for the tables of each kind."""
+    lines = ["configs:"]
+    lines += ["- config_name: default", "  data_files:"] if splits else []
+    lines += [f"  - split: {split}\n    path: {name}" for split, name in splits.items()]
+    tables: dict[str, list[str]] = {}
+    for name in exported.files:
+        if name.startswith("tables/"):
+            tables.setdefault(PurePosixPath(name).stem.rpartition(".")[2], []).append(f"    - {name}")
+    for what, names in tables.items():
+        lines += [f"- config_name: {what}", "  data_files:", "  - split: train", "    path:", *names]
+    return lines
+
+
+def _deeper(text: str) -> list[str]:
+    """Returns the lines of a card with its headings two levels deeper."""
+    fenced = False
+    lines = []
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        lines.append(f"##{line}" if line.startswith("#") and not fenced else line)
+    return lines
 
 
 def export(source: Path, to: str, folder: Path, command: str = "") -> ExportedDataset:

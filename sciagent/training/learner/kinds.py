@@ -1,15 +1,28 @@
-"""The rows that a training takes from a data set: a rule selects them, reads them, and keeps some of them together."""
+"""The rows that a training takes from a data set: a rule selects them, reads them, and keeps some of them together.
+
+Answers to imitate: supervised fine-tuning.
+
+Tokens as they were sampled, with advantages over siblings: the policy gradient of GRPO.
+
+Tokens as they were sampled, at which teachers say what they would have done: distillation.
+
+Tokens as they were sampled, with the reward of each turn: PPO, whose advantages come from a value head.
+
+Reads training rows from the folders that `sciagent dataset build` writes, a row group of Parquet at a time.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.rows import AnswerSpan, TrainingRow
+from sciagent.errors import UsageError
+from sciagent.training.learner.rows import AnswerSpan, Conversations, EpisodeTurns, RowTurn, TrainingRow
 
 Cells = Mapping[str, Any]
 """The cells of a row by column."""
@@ -74,3 +87,255 @@ def where(used: Sequence[bool], values: Sequence[float | None]) -> tuple[float, 
 
 def _text(schema: Any) -> str | None:
     return None if schema is None else json.dumps(schema, ensure_ascii=False)
+
+
+def _imitated_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+    for number, cells in rows:
+        if cells.get("how") == "hinted":
+            selection.drop("hints, which only a teacher may see")
+        elif selection.takes(len(_imitated_row(cells, selection.conversations).ids)):
+            yield Unit((number,))
+
+
+def _imitated_row(cells: Cells, conversations: Conversations) -> TrainingRow:
+    return conversations.row(cells)
+
+
+SFT = RowKind(("sft", "hindsight"), None, _imitated_units, _imitated_row)
+
+
+SAME = 1e-6  # advantages below this are those of a group whose siblings all earned the same
+
+
+def sampled_row(cells: Cells) -> TrainingRow:
+    """Returns a row of `dataset build rows`: tokens as they were sampled, trained where `gradient` is true."""
+    used: Sequence[bool] = cells["gradient"]
+    return TrainingRow(
+        tuple(cells["ids"]),
+        tuple(used),
+        where(used, cells["advantages"]),
+        behaviour=where(used, cells["behaviour"]),
+        spans=spans_of(cells["spans"]),
+        reward=cells["outcome"],
+    )
+
+
+def _sampled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+    """Yields groups of siblings, of which at least one row has something to learn."""
+    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
+        group = [(number, _largest(cells), len(cells["ids"])) for number, cells in members]
+        if all(largest <= SAME for _, largest, _ in group if largest is not None):
+            kinds = {largest is None for _, largest, _ in group}
+            why = "have no decided advantage" if kinds == {True} else "belong to siblings that earned the same"
+            selection.drop(why, len(group))
+            continue
+        kept = []
+        for number, largest, length in group:
+            if largest is None:
+                selection.drop("have no decided advantage")
+            elif selection.takes(length):
+                kept.append(number)
+        if kept:
+            yield Unit(tuple(kept))
+
+
+def _largest(cells: Cells) -> float | None:
+    """Returns the largest advantage of a row; None without a decided one."""
+    used = zip(cells["advantages"], cells["gradient"], strict=True)
+    return max((abs(advantage) for advantage, gradient in used if gradient), default=None)
+
+
+def _sampled_row(cells: Cells, _: Conversations) -> TrainingRow:
+    return sampled_row(cells)
+
+
+GRPO = RowKind(
+    ("rows",), ("campaign", "group", "episode", "ids", "gradient", "advantages"), _sampled_units, _sampled_row
+)
+
+
+def distilled_row(cells: Cells) -> TrainingRow:
+    """Returns a row of `dataset build rows`, of which teachers see the same as the model."""
+    n = len(cells["ids"])
+    spans = spans_of(cells["spans"])
+    return TrainingRow(tuple(cells["ids"]), tuple(cells["trainable"]), (0.0,) * n, spans=spans, reward=cells["outcome"])
+
+
+def hinted_row(cells: Cells, conversations: Conversations) -> TrainingRow:
+    """Returns a row of a turn that failed: the tokens as they were sampled. The teacher sees the hint before them."""
+    prompt, answer, used = cells["prompt_ids"], cells["answer_ids"], cells["answer_mask"]
+    drawn = json.loads(cells["answer_drawn"])
+    schema = None if drawn["schema"] is None else json.dumps(drawn["schema"], ensure_ascii=False)
+    n = len(prompt) + len(answer)
+    return TrainingRow(
+        (*prompt, *answer),
+        (*[False] * len(prompt), *used),
+        (0.0,) * n,
+        spans=(AnswerSpan(len(prompt), n, drawn["temperature"], schema),),
+        teacher_context=(*conversations.hinted_ids(cells), *answer[: used.index(True)]),
+    )
+
+
+def _distilled(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+    for number, cells in rows:
+        if not any(cells["trainable"]):
+            selection.drop("have no token that may be trained")
+        elif selection.takes(len(cells["ids"])):
+            yield Unit((number,))
+
+
+def _hinted(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+    for number, cells in rows:
+        used: Sequence[bool] | None = cells["answer_mask"]
+        if cells["how"] != "hinted":
+            selection.drop("goals that were achieved, for `train sft`")
+        elif used is None or cells["prompt_ids"] is None:
+            selection.drop("the server returned no tokens")
+        elif not any(used):
+            selection.drop("have no token that may be trained")
+        else:
+            row = hinted_row(cells, selection.conversations)
+            answer = len(row.ids) - row.mask.index(True)
+            if selection.takes(max(len(row.ids), len(row.teacher_context or ()) + answer)):
+                yield Unit((number,))
+
+
+def _taught_row(cells: Cells, _: Conversations) -> TrainingRow:
+    return distilled_row(cells)
+
+
+DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _taught_row, ("trainable",))
+HINDSIGHT = RowKind(
+    ("hindsight", "skill"), None, _hinted, hinted_row, ("prompt_ids", "answer_ids", "answer_mask", "answer_drawn")
+)
+
+
+def valued_row(cells: Cells) -> TrainingRow:
+    """Returns a row of `dataset build rows`: trained where `trainable` is true; its advantages are not known yet."""
+    used: Sequence[bool] = cells["trainable"]
+    turns = tuple(RowTurn(span["turn"], span["begin"], span["end"]) for span in json.loads(cells["spans"]))
+    episode = EpisodeTurns(
+        f"{cells['campaign']} {cells['episode']}",
+        tuple(cells["turn_rewards"] or ()),
+        turns,
+        group=None if cells["group"] is None else f"{cells['campaign']} {cells['group']}",
+    )
+    return TrainingRow(
+        tuple(cells["ids"]),
+        tuple(used),
+        (0.0,) * len(used),
+        behaviour=where(used, cells["behaviour"]),
+        spans=spans_of(cells["spans"]),
+        reward=cells["outcome"],
+        episode=episode,
+    )
+
+
+def _valued_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+    """Yields groups of siblings, and episodes without siblings, of which at least one turn has something to learn."""
+    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
+        kept = []
+        for number, cells in members:
+            if not decided(cells):
+                selection.drop("have no decided reward")
+            elif selection.takes(len(cells["ids"])):
+                kept.append(number)
+        if kept:
+            yield Unit(tuple(kept))
+
+
+def decided(cells: Cells) -> bool:
+    """Returns whether a row trains a turn after which, itself included, every reward is decided."""
+    rewards = cells["turn_rewards"] or ()
+    undecided = max((turn for turn, reward in enumerate(rewards) if reward is None), default=-1)
+    used = zip(cells["turns"], cells["trainable"], strict=True)
+    return any(trainable and undecided < turn < len(rewards) for turn, trainable in used)
+
+
+def _valued_row(cells: Cells, _: Conversations) -> TrainingRow:
+    return valued_row(cells)
+
+
+NEEDED = ("trainable", "turn_rewards")
+PPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "turns", *NEEDED), _valued_units, _valued_row, NEEDED)
+
+
+HELD = 16  # row groups of Parquet in memory
+FILE = "train.parquet"
+KINDS: Mapping[str, RowKind] = {"sft": SFT, "grpo": GRPO, "ppo": PPO, "distill": DISTILL, "hindsight": HINDSIGHT}
+"""The rows that a training takes, by its name."""
+
+
+class DatasetRows:
+    """The training rows of a folder."""
+
+    def __init__(self, folder: Path, training: str, conversations: Conversations, context: int) -> None:
+        """training: a name in `KINDS`. context: rows with more tokens are left out. Raises UsageError for a folder that
+        is no data set, of another kind, or of an earlier version."""
+        import pyarrow.parquet as pq
+
+        self._kind, path = KINDS[training], folder / FILE
+        wanted = self._kind.datasets
+        if not path.is_file():
+            raise UsageError(f"{folder} has no {FILE}; make it: sciagent dataset build {wanted[0]} --out {folder}")
+        self._file = pq.ParquetFile(path)
+        table = self._file.schema_arrow
+        kind = (table.metadata or {}).get(b"dataset", b"").decode()
+        if kind not in wanted:
+            raise UsageError(
+                f"{folder} is a data set of {kind or 'unknown kind'}; `train {training}` takes "
+                f"{' or '.join(wanted)}: sciagent dataset build {wanted[0]}"
+            )
+        if missing := [name for name in self._kind.needed if name not in table.names]:
+            raise UsageError(
+                f"{folder} was built by an earlier version, without the columns {', '.join(missing)} that "
+                f"`train {training}` needs; build it again: sciagent dataset build {kind}"
+            )
+        self._held: OrderedDict[int, list[Cells]] = OrderedDict()
+        self._ends: list[int] = []
+        for group in range(self._file.num_row_groups):
+            self._ends.append((self._ends[-1] if self._ends else 0) + self._file.metadata.row_group(group).num_rows)
+        self._selection = RowSelection(conversations, context)
+        self.left_out = self._selection.left_out
+        self.units = self._found()
+
+    def rows(self, units: Iterable[Unit]) -> list[TrainingRow]:
+        """Returns the rows of some units, in order. Raises UsageError for a row that cannot be read."""
+        return [self._row(number) for unit in units for number in unit.numbers]
+
+    def _found(self) -> list[Unit]:
+        """Returns what can be trained, and counts what is left out."""
+        reached = -1
+
+        def numbered() -> Iterator[tuple[int, Cells]]:
+            nonlocal reached
+            columns = None if self._kind.columns is None else list(self._kind.columns)
+            for batch in self._file.iter_batches(batch_size=256, columns=columns):
+                for cells in batch.to_pylist():
+                    reached += 1
+                    yield reached, cells
+
+        try:
+            return list(self._kind.units(numbered(), self._selection))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unreadable(reached, error) from error
+
+    def _row(self, number: int) -> TrainingRow:
+        try:
+            return self._kind.row(self._cells(number), self._selection.conversations)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _unreadable(number, error) from error
+
+    def _cells(self, number: int) -> Cells:
+        """Returns the cells of a row; its row group stays in memory for a while."""
+        group = next(place for place, end in enumerate(self._ends) if number < end)
+        if group not in self._held:
+            self._held[group] = self._file.read_row_group(group).to_pylist()
+            if len(self._held) > HELD:
+                self._held.popitem(last=False)
+        self._held.move_to_end(group)
+        return self._held[group][number - (self._ends[group - 1] if group else 0)]
+
+
+def _unreadable(number: int, error: Exception) -> UsageError:
+    return UsageError(f"row {number} of {FILE} cannot be trained on: {error}")

@@ -1,17 +1,29 @@
-"""Loads a model of `sciagent models list` for training: whole, or with a LoRA adapter."""
+"""Loads a model of `sciagent models list` for training: whole, or with a LoRA adapter.
+
+Writes LoRA adapters. Equal weights give equal files, so that the hash of an adapter names its weights.
+
+Publishes a trained policy: its weights in a folder, its name in `sciagent models list`, its row in the ledger.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.models import Model
+from sciagent.agent.serving.served import CONFIG, WEIGHTS, ServedCard, adapter_card
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
-from sciagent.training.learner.conversations import Conversations
-from sciagent.training.learner.grammars import AnswerGrammars
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import policies
+from sciagent.training.learner.rows import AnswerGrammars, Conversations
 
 EXTRA = "training needs an extra: pip install 'sciagent[train]'"
 PACKAGES = ("accelerate", "llguidance", "peft", "safetensors", "torch", "transformers")
@@ -99,3 +111,88 @@ def _adapted(model: Any, rank: int, seed: int) -> Any:
     torch.manual_seed(seed)
     settings = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", bias="none")
     return get_peft_model(model, settings)
+
+
+def write_adapter(loaded: LoadedModel, model: Any, folder: Path) -> None:
+    """Writes the adapter as peft and vLLM load it, in one rename; a folder that is there is replaced.
+
+    model: of peft, without the wrapping of `accelerate`.
+    """
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    model.save_pretrained(part)
+    settings = json.loads((part / CONFIG).read_text(encoding="utf-8"))
+    # peft writes the path of the base model, and a set in any order
+    settings |= {"base_model_name_or_path": loaded.card.policy, "target_modules": sorted(settings["target_modules"])}
+    (part / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    for path in part.iterdir():
+        if path.name not in (CONFIG, WEIGHTS):
+            path.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
+
+
+def adapter_identity(loaded: LoadedModel, folder: Path, name: str) -> PolicyIdentity:
+    """Returns the identity of a written adapter on its base model. Its name is the one that servers give it."""
+    base = ServedCard(name=loaded.card.policy, base_sha256=loaded.card.sha256)
+    card = adapter_card(name, folder, base)
+    return PolicyIdentity(card.name, IN_PROCESS, card.base_sha256, card.adapter_sha256)
+
+
+POLICY, ADAPTER = "policy", "adapter"
+STEPS = "training.json"  # in the folder of the policy: after how many steps it was written
+
+
+def check_name(name: str, folder: Path) -> None:
+    """Raises UsageError if another model has the name. folder: of the training run."""
+    models.checked(name)
+    taken = _installed(name)
+    if taken is not None and taken.folder != (folder / POLICY).resolve():
+        raise UsageError(f"there is a model {name} already; choose another name with --name")
+
+
+def _installed(name: str) -> Model | None:
+    return {model.name: model for model in models.installed()}.get(name)
+
+
+def is_written(folder: Path, steps: int) -> bool:
+    """Returns whether a run's folder has the weights as they are after so many steps."""
+    path = folder / POLICY / STEPS
+    return path.is_file() and json.loads(path.read_text(encoding="utf-8")) == {"steps": steps}
+
+
+def write_weights(loaded: LoadedModel, model: Any, folder: Path, steps: int) -> None:
+    """Writes the weights and the tokenizer as Hugging Face lays them out, in place of those after fewer steps. An
+    adapter is written too, and merged into the weights. model: without the wrapping of `accelerate`."""
+    import copy
+
+    part, whole = folder / ".policy.part", model
+    shutil.rmtree(part, ignore_errors=True)
+    if loaded.rank:
+        write_adapter(loaded, model, folder / ADAPTER)
+        whole = copy.deepcopy(model).merge_and_unload()
+    whole.save_pretrained(part)
+    loaded.tokenizer.save_pretrained(part)
+    (part / STEPS).write_text(json.dumps({"steps": steps}), encoding="utf-8")
+    shutil.rmtree(folder / POLICY, ignore_errors=True)
+    part.rename(folder / POLICY)
+
+
+def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, Any], ledger: Ledger | None) -> Model:
+    """Adds the weights in a run's folder to the models of this machine, and enters the policy in the ledger.
+
+    recipe: how it was trained.
+    """
+    if (before := _installed(name)) is not None and before.fault():
+        models.remove(name)  # the run had fewer steps then
+    model = models.add_folder(folder / POLICY, name, lambda _: None)
+    if ledger is not None:
+        base = loaded.card
+        made = [PolicyIdentity(model.policy, IN_PROCESS, model.sha256)]
+        if loaded.rank:
+            made.append(adapter_identity(loaded, folder / ADAPTER, name))
+        with ledger.begin() as connection:
+            parent = policies.enter(connection, PolicyIdentity(base.policy, IN_PROCESS, base.sha256))
+            for identity in made:
+                policies.enter(connection, identity, parent_id=parent, recipe=recipe)
+    return model

@@ -1,27 +1,86 @@
-"""A training run: rows of a folder in, a new policy out. A run that was ended goes on where its checkpoint is."""
+"""A training run: rows of a folder in, a new policy out. A run that was ended goes on where its checkpoint is.
+
+The order of rows: which of them are trained in which step. It follows from the seed alone, so a run can go on.
+
+The teachers of a training run: other models of the same vocabulary, or the model as it was at the start.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sciagent.agent import models
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import publishing
-from sciagent.training.learner.dataset_rows import FILE, DatasetRows
+from sciagent.training.learner import loading
+from sciagent.training.learner.kinds import FILE, DatasetRows, Unit
 from sciagent.training.learner.loading import LoadedModel, load
-from sciagent.training.learner.order import PlannedStep, planned
-from sciagent.training.learner.settings import TrainingWish
+from sciagent.training.learner.settings import TeacherShare, TrainingWish
 from sciagent.training.learner.state import RunFolder
 from sciagent.training.learner.step import Learner, StepMetrics, Teacher
-from sciagent.training.learner.teaching import teachers_of
 from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
 
 if TYPE_CHECKING:
     from accelerate import PartialState
+
+
+class PlannedStep(NamedTuple):
+    """A training step."""
+
+    number: int
+    """From 1."""
+    epoch: int
+    """From 1."""
+    units: tuple[Unit, ...]
+
+
+def planned(units: Sequence[Unit], rows: int, epochs: int, seed: int) -> Iterator[PlannedStep]:
+    """Yields the steps. Each has whole units with at least `rows` rows together, the last of an epoch the rest.
+
+    In an epoch each unit is trained once, in an order of its own.
+    """
+    number = 0
+    for epoch in range(1, epochs + 1):
+        order = list(units)
+        random.Random(f"{seed} {epoch}").shuffle(order)
+        taken: list[Unit] = []
+        for place, unit in enumerate(order, 1):
+            taken.append(unit)
+            if sum(len(each.numbers) for each in taken) >= rows or place == len(order):
+                number += 1
+                yield PlannedStep(number, epoch, tuple(taken))
+                taken = []
+
+
+def teachers_of(wish: TrainingWish, loaded: LoadedModel) -> list[tuple[Teacher, LoadedModel]]:
+    """Returns the teachers of a run, each with where it comes from.
+
+    Raises UnknownNameError for an unknown model, UsageError for one with other tokens than the model that is trained.
+    """
+    if wish.training == "hindsight":
+        return [(Teacher(loaded.reference()), loaded)]
+    if wish.training == "distill" and not any(share.weight > 0 for share in wish.teachers):
+        raise UsageError("distillation needs a teacher: --teacher NAME, a model in `sciagent models list`")
+    return [(_teacher(share, found := load(share.name), loaded), found) for share in wish.teachers]
+
+
+def _teacher(share: TeacherShare, found: LoadedModel, student: LoadedModel) -> Teacher:
+    own, other = (each.tokenizer.get_vocab() for each in (student, found))
+    if own != other:
+        differ = sum(own.get(token) != other.get(token) for token in own.keys() | other.keys())
+        raise UsageError(
+            f"{share.name} cannot teach {student.card.name}: {differ} tokens of their vocabularies differ. "
+            "A teacher and its student need the same tokenizer"
+        )
+    sizes = [int(each.model.config.get_text_config().vocab_size) for each in (student, found)]
+    if sizes[0] != sizes[1]:
+        raise UsageError(f"{share.name} cannot teach {student.card.name}: it has {sizes[1]} logits, not {sizes[0]}")
+    return Teacher(found.model.requires_grad_(False).eval(), share.weight)
+
 
 ELSEWHERE = ("rows", "out", "threads", "save_every", "teachers")
 """Fields of the task that do not decide what comes out, or that a run's folder holds in another form."""
@@ -42,7 +101,7 @@ def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolic
 
     if wish.threads:
         torch.set_num_threads(wish.threads)
-    publishing.check_name(wish.name, wish.out)
+    loading.check_name(wish.name, wish.out)
     run = _Run(wish)
     try:
         over = run.take_steps(tell)
@@ -72,7 +131,7 @@ class _Run:
             self.folder = RunFolder(wish.out, self._asked)
         self._learner = _learner(wish, self._loaded, [teacher for teacher, _ in teachers])
         self.done = self._begun = self.folder.restore(self._learner)
-        self._is_written = publishing.is_written(wish.out, self.done)
+        self._is_written = loading.is_written(wish.out, self.done)
 
     @property
     def _is_main(self) -> bool:
@@ -103,13 +162,13 @@ class _Run:
             weights = self._learner.sharded_weights()
             if self._is_main:
                 if weights is None:
-                    publishing.write_weights(self._loaded, self._learner.policy, self._wish.out, self.done)
+                    loading.write_weights(self._loaded, self._learner.policy, self._wish.out, self.done)
                 else:
                     whole = load(self._wish.model, self._wish.rank, self._wish.seed)
                     whole.model.load_state_dict(weights, strict=False)
-                    publishing.write_weights(whole, whole.model, self._wish.out, self.done)
+                    loading.write_weights(whole, whole.model, self._wish.out, self.done)
         if self._is_main:
-            publishing.publish(self._loaded, self._wish.out, self._wish.name, self._asked, ledger)
+            loading.publish(self._loaded, self._wish.out, self._wish.name, self._asked, ledger)
         self._learner.accelerator.wait_for_everyone()
         return models.find(self._wish.name).policy
 

@@ -2,6 +2,8 @@
 
 A checkpoint is one file, which replaces the last one in one rename. After a kill, a run goes on from it and makes the
 same weights as an undisturbed one; on a CPU with one thread they are equal bit by bit.
+
+Writes the figures of steps for TensorBoard, where it is installed.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
+from sciagent.training.progress import TrainedStep
 
 ASKED, CHECKPOINT, METRICS = "run.json", "checkpoint.pt", "metrics.jsonl"
 
@@ -123,3 +127,53 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Returns the names of what differs."""
     names = [name for name in sorted({*before, *now}) if content_hash(before.get(name)) != content_hash(now.get(name))]
     return ", ".join(names)
+
+
+FOLDER = "tensorboard"
+LEFT_OUT = ("step", "epoch")
+
+
+class ScalarWriter:
+    """Writes the figures of a run's steps into the folder `tensorboard` of the run.
+
+    The folder is made at the first step. Without TensorBoard nothing is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """folder: of the run."""
+        self._folder = folder / FOLDER
+        self._writers: dict[str, Any] = {}
+
+    def add(self, step: TrainedStep, run: str = "") -> None:
+        """Writes the figures of a step. run: name of the run, where a folder has several.
+
+        Steps that were written before a crash and are done again replace those."""
+        writer = self._writer(run, step.step)
+        if writer is not None:
+            for name, value in scalars(step).items():
+                writer.add_scalar(name, value, step.step)
+            writer.flush()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, run: str, first: int) -> Any:
+        if find_spec("tensorboard") is None:
+            return None
+        if run not in self._writers:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writers[run] = SummaryWriter(str(self._folder / run), purge_step=first)
+        return self._writers[run]
+
+
+def scalars(step: TrainedStep) -> Mapping[str, float]:
+    """Returns the figures of a step by name; those of a group, such as the parts of the reward, as `terms/NAME`."""
+    found = dict[str, float]()
+    for name, value in step.model_dump().items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}/{part}": float(number) for part, number in value.items() if number is not None}
+        elif isinstance(value, int | float) and name not in LEFT_OUT:
+            found[name] = float(value)
+    return found

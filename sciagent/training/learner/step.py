@@ -14,19 +14,21 @@ from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.errors import SciagentError
-from sciagent.training.learner import loss as losses
+from sciagent.training.learner import batches as losses
 from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import CriticSettings, StepSettings
-from sciagent.training.learner.values.advantages import (
+from sciagent.training.learner.values import (
+    PolicyWithValues,
     explained_variance,
     returns_to_go,
     sibling_means,
+    states_of,
     targets,
+    value_loss,
     valued_rows,
+    values_of,
 )
-from sciagent.training.learner.values import states_of, value_loss, values_of
-from sciagent.training.learner.values.head import PolicyWithValues
 
 Batches = Sequence[tuple[MicroBatch, bool]]
 """Micro-batches, each with whether it counts: one that only fills up for other processes does not."""

@@ -2,6 +2,8 @@
 
 Ray starts an actor again whose process or machine has ended, and asks it again. It then takes over the campaigns and
 continues the groups in the ledger, so that no turn is done twice.
+
+Starts what samples the answers and rolls out the groups: in this process, by a server, in actors.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,21 +20,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.batches import BatchPolicy
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import CampaignError, SciagentError, UsageError
 from sciagent.inputs.settings import lease_seconds, models_folder
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.loading import LoadedModel, load
+from sciagent.training.live import engines
 from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live import versions
 from sciagent.training.live.engines import Engine, InProcessEngine
 from sciagent.training.live.settings import LiveWish
-from sciagent.training.live.waves import LocalWaves, Stopped, Wave
+from sciagent.training.live.waves import LocalWaves, Stopped, Wave, Waves
 
 if TYPE_CHECKING:
     from sciagent.training.learner.step import Learner
+
 
 RESTARTS = 5  # of an actor whose process has ended
 LOOK = 0.5  # seconds between two looks at whether the run is to stop
@@ -115,7 +118,7 @@ class RolloutActor:
             policy.close()
 
     def _served(self, identity: PolicyIdentity) -> BatchPolicy:
-        from sciagent.training.live.served import policy_elsewhere
+        from sciagent.training.live.engines import policy_elsewhere
 
         return policy_elsewhere(identity, str(self._asked.wish.endpoint))
 
@@ -130,7 +133,7 @@ class RolloutActor:
             torch.set_num_threads(wish.threads or 1)
             self._loaded = load(wish.model, wish.rank, wish.seed)
             self._learner = Learner(self._loaded.model, wish.settings)
-        versions.put(self._learner.policy, weights)
+        engines.put(self._learner.policy, weights)
         return InProcessEngine().policy(self._learner, self._loaded, identity)
 
 
@@ -161,7 +164,7 @@ class SentEngine:
         if self._served is not None:
             policy = self._served.policy(learner, loaded, version)
             return ActorPolicy(SentPolicy(policy.identity(policy.name), None), self._actors)
-        weights = {name: each.cpu() for name, each in versions.trained_weights(learner.policy).items()}
+        weights = {name: each.cpu() for name, each in engines.trained_weights(learner.policy).items()}
         return ActorPolicy(SentPolicy(version, ray.put(weights)), self._actors)
 
     def close(self) -> None:
@@ -293,3 +296,37 @@ def _begin(address: str | None, n: int) -> None:
         ray.init(address or "local", **more)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address {address}: {error}") from error
+
+
+@contextmanager
+def started(
+    wish: LiveWish,
+    ledger: Ledger,
+    spec: RewardSpec,
+    context: int,
+    run: str,
+    engine: Engine | None,
+    stopping: Event | None,
+) -> Iterator[tuple[Engine, Waves]]:
+    """Yields the engine and what rolls out the groups. At the end the ladder decides about all candidates.
+
+    engine: None for the one that the wish names. The other parameters are those of `LocalWaves`.
+    """
+    if not wish.actors:
+        with closing(engine or _engine_of(wish)) as own, live_tasks.driven(wish, ledger) as tasks:
+            yield own, LocalWaves(wish, ledger, tasks, spec, context, run, stopping)
+        return
+
+    served = engine or (_engine_of(wish) if wish.endpoint else None)
+    with closing(RolloutActors(wish, ledger, spec, context, run, stopping)) as actors:
+        with closing(SentEngine(served, actors)) as sent:
+            yield sent, actors
+        actors.finish()
+
+
+def _engine_of(wish: LiveWish) -> Engine:
+    if wish.endpoint is None:
+        return InProcessEngine(is_beside=wish.ahead > 0)
+    from sciagent.training.live.engines import ServedEngine
+
+    return ServedEngine(wish.endpoint, wish.name, wish.out / "adapters", versions=wish.lag + 1)

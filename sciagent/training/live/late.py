@@ -4,25 +4,31 @@ A difference of advantages is trained at the recorded behaviour, and counts as i
 group. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
 gradient of the first training and that of the difference add up to that of the final reward. The entropy bonus and the
 divergence from the reference counted in the first training, and do not count again.
+
+Gathers what a step is trained on: groups whose siblings earned differently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
 from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import groups, late, rewards, uses
+from sciagent.store.learning import groups, rewards, training
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.learner.kinds.sampled import SAME
+from sciagent.training.learner.kinds import SAME
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.live import group_rows
-from sciagent.training.live.group_rows import RewardedGroup
+from sciagent.training.live import waves
+from sciagent.training.live.settings import LiveWish
+from sciagent.training.live.tasks import chosen
+from sciagent.training.live.waves import RewardedGroup, Waves
 
 
 @dataclass
@@ -72,7 +78,7 @@ class LateVerdicts:
             with self._ledger.read() as connection:
                 rows = groups.of_campaign(connection, built.row.id)
                 mine = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
-                last = {group: version for group, _, version in uses.of_groups(connection, list(mine))}
+                last = {group: version for group, _, version in training.of_groups(connection, list(mine))}
                 for id_, number in mine.items():
                     if number <= done:
                         steps.setdefault(number, []).append(self._as_trained(connection, built, id_, last.get(id_)))
@@ -84,7 +90,7 @@ class LateVerdicts:
         if version is None:
             return RewardedGroup(group_id, 0, built.row.name)
         used = rewards.get(connection, version)
-        return group_rows.read(connection, built, used, [group_id], self._context)[0]
+        return waves.read(connection, built, used, [group_id], self._context)[0]
 
     @property
     def seen(self) -> Mapping[str, int]:
@@ -102,7 +108,7 @@ class LateVerdicts:
             for trained in self._with_news(name, step):
                 version = publish_groups(built, self._spec, [trained.group.id])
                 with self._ledger.read() as connection:
-                    [now] = group_rows.read(connection, built, version, [trained.group.id], self._context)
+                    [now] = waves.read(connection, built, version, [trained.group.id], self._context)
                 if rows := differences(trained.group.rows, now.rows, trained.total):
                     turns = sorted({*trained.group.turns, *now.turns})
                     found.append(TrainedGroup(trained.step, replace(now, rows=rows, turns=turns), trained.total))
@@ -114,7 +120,7 @@ class LateVerdicts:
         with self._ledger.read() as connection:
             now = read_watermark(connection)
             ids = {
-                *late.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name]),
+                *training.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name]),
                 *self._early[name],
             }
         self._before[name], self._seen[name] = self._seen[name], now
@@ -149,3 +155,48 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
         changed |= any(abs(gap) > SAME for gap in gaps)
         found.append(replace(row, advantages=gaps, regularised=False))
     return found if changed else []
+
+
+@dataclass
+class GatheredStep:
+    """The groups of a step."""
+
+    number: int
+    trained: list[RewardedGroup] = field(default_factory=list)
+    dropped: list[RewardedGroup] = field(default_factory=list)
+    """Groups whose siblings all earned the same, or that are undecided or broken."""
+    sample_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    wait_seconds: float = 0.0
+
+
+class Gatherer:
+    """Gathers the steps of one run."""
+
+    def __init__(self, wish: LiveWish, waves: Waves) -> None:
+        """waves: rolls out the groups."""
+        self._wish, self._waves = wish, waves
+
+    def gather(self, number: int, policy: BatchPolicy) -> GatheredStep:
+        """Rolls out the groups of a step. Those whose siblings earned the same are replaced by further ones.
+
+        Raises Stopped if no further turn may begin.
+        """
+        step, wish, place = GatheredStep(number), self._wish, 0
+        while len(step.trained) < wish.groups and place < wish.most_groups:
+            n = min(wish.groups - len(step.trained), wish.most_groups - place)
+            wave = self._waves.wave(number, policy, self._shared(number, range(place, place + n)))
+            for group in wave.groups:
+                (step.trained if group.has_something_to_learn else step.dropped).append(group)
+            step.sample_seconds += wave.sample_seconds
+            step.verify_seconds += wave.verify_seconds
+            step.wait_seconds += wave.wait_seconds
+            place += n
+        return step
+
+    def _shared(self, number: int, places: range) -> Mapping[str, Sequence[int]]:
+        """Returns the places of groups by task."""
+        of_task: dict[str, list[int]] = {}
+        for place, task in zip(places, chosen(self._waves.tasks, self._wish.seed, number, places), strict=True):
+            of_task.setdefault(task.name, []).append(place)
+        return of_task

@@ -1,40 +1,187 @@
-"""A training run on the live ladder: rollouts by the policy as it is, then a step on what they earned, and so on."""
+"""A training run on the live ladder: rollouts by the policy as it is, then a step on what they earned, and so on.
+
+The moment at which the groups of a step are gathered: just before it is trained, or while the step before it is.
+
+The guards of a run on the live ladder: the facts of its steps, read from the ledger.
+"""
 
 from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import asdict
+from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
+
+from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batches import BatchPolicy
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import uses
+from sciagent.store.learning import rewards, training
+from sciagent.store.learning.rewards import RewardVersionRow
+from sciagent.store.results.evidence import read_watermark
 from sciagent.training.building import build
 from sciagent.training.datasets import DatasetWish
-from sciagent.training.learner import publishing
+from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
+from sciagent.training.guards import EpisodeFacts, GuardSettings, StepFacts, StopReason
+from sciagent.training.learner import loading
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.running import Tell
 from sciagent.training.learner.state import RunFolder, replace
 from sciagent.training.learner.step import Learner, StepMetrics
-from sciagent.training.live import rolling, versions
-from sciagent.training.live.engines import Engine
-from sciagent.training.live.gathering import GatheredStep, Gatherer
-from sciagent.training.live.guarding import RunGuards, settings_of
-from sciagent.training.live.late import LateVerdicts, TrainedGroup
-from sciagent.training.live.pacing import OneAhead, StepByStep, StepSource
+from sciagent.training.live import actors, engines
+from sciagent.training.live.engines import Engine, Version
+from sciagent.training.live.late import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
 from sciagent.training.live.settings import LiveWish
-from sciagent.training.live.versions import Version
 from sciagent.training.live.waves import Stopped
 from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
+
+PolicyOf = Callable[[Version], BatchPolicy]
+
+
+class StepSource(Protocol):
+    """Gathers the steps of a run in turn."""
+
+    next_by: Version | None
+    """The version that samples the step after the last one that was returned; None: the one that there is then."""
+
+    def gathered(self, number: int, now: Version) -> tuple[GatheredStep, Version]:
+        """Returns a step, and the version that sampled it. now: the version before the step is trained.
+
+        Raises Stopped if no further turn may begin.
+        """
+
+    def close(self) -> None: ...
+
+
+class StepByStep:
+    """Each step is sampled by the policy as it is."""
+
+    next_by: Version | None = None
+
+    def __init__(self, gatherer: Gatherer, policy_of: PolicyOf) -> None:
+        self._gatherer, self._policy_of = gatherer, policy_of
+
+    def gathered(self, number: int, now: Version) -> tuple[GatheredStep, Version]:
+        return self._gatherer.gather(number, self._policy_of(now)), now
+
+    def close(self) -> None:
+        """Does nothing: no step is under way."""
+
+
+class OneAhead:
+    """While a step is trained, the next one is gathered in another thread, by the version before that training.
+
+    There is one step under way at most, so that a step is never sampled by a version that is older than that. Which
+    version samples a step does not depend on how fast anything is.
+    """
+
+    def __init__(
+        self, gatherer: Gatherer, policy_of: PolicyOf, last: int, stopping: Event, next_by: Version | None
+    ) -> None:
+        """last: number of the last step. stopping: ends what is under way. next_by: as a checkpoint has kept it."""
+        self._gatherer, self._policy_of, self._last, self._stopping = gatherer, policy_of, last, stopping
+        self.next_by = next_by
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+        self._under_way: Future[GatheredStep] | None = None
+
+    def gathered(self, number: int, now: Version) -> tuple[GatheredStep, Version]:
+        if self._under_way is None:
+            self._begin(number, self.next_by or now)
+        assert self._under_way is not None and self.next_by is not None  # by _begin, now or in the last call
+        step, by = self._under_way.result(), self.next_by
+        self.next_by = now
+        if number < self._last:
+            self._begin(number + 1, now)
+        return step, by
+
+    def _begin(self, number: int, by: Version) -> None:
+        self.next_by = by
+        self._under_way = self._thread.submit(self._gatherer.gather, number, self._policy_of(by))
+
+    def close(self) -> None:
+        """Ends the step that is under way before its next turn; a run that goes on takes it up."""
+        if self._under_way is not None and not self._under_way.done():
+            self._stopping.set()
+            with suppress(Exception):  # Stopped, or an error that the run would have met in this step
+                self._under_way.result()
+        self._thread.shutdown()
+
+
+AGAIN = 3  # earlier steps whose episodes are read again, since the control may have answered late
+
+
+def settings_of(wish: LiveWish) -> GuardSettings:
+    """Returns the limits of a run's guards; `kl_budget` of the wish itself goes before."""
+    stated = dict(wish.guards or {})
+    if wish.kl_budget is not None:
+        stated["kl_budget"] = wish.kl_budget
+    return GuardSettings.model_validate(stated)
+
+
+class RunGuards:
+    """The guards of one run."""
+
+    def __init__(self, wish: LiveWish, ledger: Ledger, folder: Path, done: int) -> None:
+        """folder: of the run. done: the step of the checkpoint from which the run goes on."""
+        self._ledger = ledger
+        self._watch = GuardWatch(settings_of(wish), folder, done)
+        self._campaigns: dict[int, Built] = {}  # by id
+        self._versions: dict[int, dict[int, int]] = {}  # by step: number of the policy by version of rewards
+
+    def stopped(self) -> StopReason | None:
+        """Returns why a guard has stopped the run; None if none has."""
+        return self._watch.stopped
+
+    def check(self, gathered: GatheredStep, kl: float | None, policy: int) -> list[str]:
+        """Checks a step; `stopped` then says whether the run has to stop. Returns remarks on the guards themselves.
+
+        policy: the number of steps after which the policy stood that sampled the step.
+        """
+        number = gathered.number
+        groups = [*gathered.trained, *gathered.dropped]
+        self._versions[number] = dict.fromkeys(sorted({group.version for group in groups}), policy)
+        self._versions.pop(number - AGAIN, None)
+        policies = {version: by for of_step in self._versions.values() for version, by in of_step.items()}
+        with self._ledger.read() as connection:
+            rows = [rewards.get(connection, version) for version in policies]
+            now = read_watermark(connection)
+            for row in rows:
+                if row.campaign_id not in self._campaigns:
+                    name = rewards.campaign_of(connection, row.id)
+                    self._campaigns[row.campaign_id] = open_for_people(self._ledger, name)
+            facts = [each for row in rows for each in self._facts(connection, row, now, policies[row.id])]
+        laws = sorted({(row.campaign_id, row.spec_hash, row.law or 0) for row in rows})
+        specs = [(self._campaigns[row.campaign_id], RewardSpec.model_validate(row.spec)) for row in rows]
+        step = StepFacts(
+            step=number,
+            kl=kl,
+            rewards=" ".join(f"{campaign}:{spec[:12]}:{law}" for campaign, spec, law in laws),
+            has_control=any(built.control is not None for built in self._campaigns.values()),
+            has_promises=any(has_promises(built, spec) for built, spec in specs),
+            episodes=tuple(facts),
+        )
+        self._watch.check(step)
+        return list(self._watch.blind(number))
+
+    def _facts(
+        self, connection: Connection, version: RewardVersionRow, now: int, policy: int
+    ) -> tuple[EpisodeFacts, ...]:
+        rows, spec = rewards.of_version(connection, version.id), RewardSpec.model_validate(version.spec)
+        policies = {row.trajectory_id: policy for row in rows}
+        return episode_facts(self._campaigns[version.campaign_id], connection, rows, spec, now, policies)
+
 
 RUN_ID, PAIRS = "run_id", "pairs"
 ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address", "parts"}
@@ -55,7 +202,7 @@ def train_live(
     wish.check()
     if wish.threads:
         torch.set_num_threads(wish.threads)
-    publishing.check_name(wish.name, wish.out)
+    loading.check_name(wish.name, wish.out)
     spec = reward_spec(wish)
     loaded = load(wish.model, wish.rank, wish.seed)
     asked = _asked(wish, spec, loaded)
@@ -66,7 +213,7 @@ def train_live(
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     run_id, stopping = _run_id(folder), stop or Event()
-    with rolling.started(wish, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
+    with actors.started(wish, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
         names = [task.name for task in waves.tasks]
         lag = -1 if wish.training == "ppo" else wish.lag - wish.ahead
         late = LateVerdicts(ledger, names, spec, loaded.context, lag)
@@ -108,11 +255,11 @@ class LiveRun:
         late.restore(_run_id(folder), self._done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
         self._pace: StepSource = StepByStep(gatherer, self._policy)
         if wish.ahead:
-            next_by = versions.of_note(noted.get("next_by"))
+            next_by = engines.of_note(noted.get("next_by"))
             self._pace = OneAhead(gatherer, self._policy, wish.steps, stopping, next_by)
         fresh = not self._done and not loaded.rank
-        self._identity = versions.of_card(loaded.card) if fresh else self._version()
-        self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
+        self._identity = engines.of_card(loaded.card) if fresh else self._version()
+        self._policy_id = engines.entered(ledger, self._identity, None, self._asked)
 
     def steps(self, tell: Tell) -> str:
         """Takes the steps that are left; returns why the run ended."""
@@ -143,11 +290,11 @@ class LiveRun:
 
     def _now(self) -> Version:
         """Returns the policy as it is; its weights too if they are needed after they have changed."""
-        weights = versions.trained_weights(self._learner.policy) if self._wish.ahead else None
+        weights = engines.trained_weights(self._learner.policy) if self._wish.ahead else None
         return Version(self._identity, self._done, weights)
 
     def _policy(self, version: Version) -> BatchPolicy:
-        with versions.holding(self._learner.policy, version.weights):
+        with engines.holding(self._learner.policy, version.weights):
             return self._engine.policy(self._learner, self._loaded, version.identity)
 
     def _train(self, gathered: GatheredStep, sampled_by: str, changed: Sequence[TrainedGroup]) -> TrainedStep:
@@ -159,7 +306,7 @@ class LiveRun:
             metrics = self._updated(rows, [each.group.rows for each in changed])
             self._identity = self._version()
             recipe = {"run": self._asked, "step": gathered.number}
-            self._policy_id = versions.entered(self._ledger, self._identity, self._policy_id, recipe)
+            self._policy_id = engines.entered(self._ledger, self._identity, self._policy_id, recipe)
             for group in trained:
                 self._pending.append([self._policy_id, group.version, group.turns])
         else:
@@ -178,7 +325,7 @@ class LiveRun:
         return self._learner.step(rows)
 
     def _version(self) -> PolicyIdentity:
-        return versions.identity_of(self._loaded, self._learner.policy, self._wish.name)
+        return engines.identity_of(self._loaded, self._learner.policy, self._wish.name)
 
     def _save(self) -> None:
         """Writes the checkpoint with the uses of turns since the last one, then the uses into the ledger.
@@ -196,7 +343,7 @@ class LiveRun:
         if self._pending:
             with self._ledger.begin() as connection:
                 for policy_id, version, turns in self._pending:
-                    uses.write(connection, policy_id, version, turns)
+                    training.write(connection, policy_id, version, turns)
         self._pending = []
 
     def answer(self, stopped_by: str) -> TrainedPolicy:
@@ -204,10 +351,10 @@ class LiveRun:
         wish, policy = self._wish, None
         if stopped_by != "interrupt":
             self._late.close(self._done)
-            if not publishing.is_written(wish.out, self._done):
+            if not loading.is_written(wish.out, self._done):
                 self._pairs()
-                publishing.write_weights(self._loaded, self._learner.policy, wish.out, self._done)
-            policy = publishing.publish(self._loaded, wish.out, wish.name, self._asked, self._ledger).policy
+                loading.write_weights(self._loaded, self._learner.policy, wish.out, self._done)
+            policy = loading.publish(self._loaded, wish.out, wish.name, self._asked, self._ledger).policy
         return TrainedPolicy(
             policy=policy,
             parent=self._loaded.card.policy,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sciagent.campaign.rollouts.beginnings import beginning
 from sciagent.errors import UsageError
 from sciagent.training.learner.settings import StepSettings
+from sciagent.training.rollouts.snapshot import beginning
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.file.sources import LlmSpec
 from sciagent.campaign.proposing.at_once import Runs
-from sciagent.campaign.rollouts.seeds import check_seeds, model_spec, seed_source
-from sciagent.campaign.rollouts.team import WorkerTeam
-from sciagent.campaign.spec.load import load_spec
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.settings import LiveWish
+from sciagent.training.rollouts.drive import check_seeds, model_spec, seed_source
+from sciagent.training.rollouts.side_by_side import WorkerTeam
 
 
 class WeightedTask(Protocol):

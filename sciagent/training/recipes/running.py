@@ -10,13 +10,10 @@ from sciagent.agent import models
 from sciagent.campaign.core.build import Built
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.progress import RecipeAnswer, StageAnswer
-from sciagent.training.recipes.episodes import built_tasks
 from sciagent.training.recipes.report import write_report
-from sciagent.training.recipes.spec import NewModelSpec, RecipeSpec, stage_number
-from sciagent.training.recipes.stage_folders import StageFolder, opened
-from sciagent.training.recipes.stage_work import RecipeRunSettings, StageResult, StageWorker, Watching
-from sciagent.training.recipes.stages import StageSpec
-from sciagent.training.recipes.stopping import Interrupted, Stopping
+from sciagent.training.recipes.spec import NewModelSpec, RecipeSpec, StageSpec, stage_number
+from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping, opened
+from sciagent.training.recipes.stage_work import RecipeRunSettings, StageResult, StageWorker, Watching, built_tasks
 
 GUARDS = ("control_gap", "exploitation", "unsettled")
 """Guards whose alarm means that the policy is not to be used; a spent KL budget only ends the stage."""

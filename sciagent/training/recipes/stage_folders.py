@@ -1,11 +1,15 @@
-"""The folder of a recipe's run: a folder for each stage, with what was asked and, once it is done, its answer."""
+"""The folder of a recipe's run: a folder for each stage, with what was asked and, once it is done, its answer.
+
+Ends a run of a recipe from another thread, whatever it does at the moment.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -77,3 +81,36 @@ def opened(out: Path, recipe: str) -> Iterator[None]:
             yield
     except Timeout:
         raise UsageError(f"another process works on {out}; wait until it has ended") from None
+
+
+class Stopping:
+    """Knows whether the run has to end, and how to end what it does."""
+
+    def __init__(self) -> None:
+        self.event = Event()
+        self._end: Callable[[], object] | None = None
+
+    def stop(self) -> None:
+        """Ends the run as soon as nothing is lost. May be called from any thread."""
+        self.event.set()
+        if self._end is not None:
+            self._end()
+
+    @property
+    def is_set(self) -> bool:
+        return self.event.is_set()
+
+    @contextmanager
+    def during(self, end: Callable[[], object]) -> Iterator[None]:
+        """Holds the function that ends what is done in the `with` block."""
+        self._end = end
+        try:
+            if self.is_set:
+                end()
+            yield
+        finally:
+            self._end = None
+
+
+class Interrupted(Exception):
+    """The run has to end; what is done so far is kept."""

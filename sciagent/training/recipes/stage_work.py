@@ -1,31 +1,257 @@
-"""The work of a stage: episodes, a training run, or an audit; and the comparison of its policy with the one before."""
+"""The work of a stage: episodes, a training run, or an audit; and the comparison of its policy with the one before.
+
+Rolls out the episodes of a stage in every task.
+
+The gate of a stage: its policy and the one before, on the same tasks and seeds at equal verification cost.
+
+The tasks of training runs that the stages of a recipe stand for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sciagent.campaign.core.build import Built
-from sciagent.domain.answers.evaluation import EvaluatedCampaign
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import load_spec
+from sciagent.errors import SciagentError
+from sciagent.inputs.settings import user
+from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import groups
+from sciagent.training.answers import Selection
 from sciagent.training.building import build
-from sciagent.training.evaluation.spec import ArmSpec, EvaluateSpec
+from sciagent.training.datasets import DatasetWish, Kind
+from sciagent.training.evaluation.evaluating import Evaluation, Tell
+from sciagent.training.evaluation.spec import ArmSpec, EvaluatedCampaign, EvaluateSpec, EvaluationAnswer, Interval
 from sciagent.training.learner.running import train
+from sciagent.training.learner.settings import (
+    POLICY_RATE,
+    SUPERVISED_RATE,
+    CriticSettings,
+    LossSettings,
+    StepSettings,
+    TeacherShare,
+    TrainingWish,
+    filled,
+)
+from sciagent.training.learner.state import ScalarWriter
 from sciagent.training.live.running import train_live
+from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.random_models import ModelShape, add_random_model
-from sciagent.training.recipes import wishes
-from sciagent.training.recipes.episodes import roll_out
-from sciagent.training.recipes.gates import Gate, PolicyComparison
 from sciagent.training.recipes.report import RUN
-from sciagent.training.recipes.scalars import ScalarWriter
-from sciagent.training.recipes.spec import RecipeSpec
-from sciagent.training.recipes.stage_folders import StageFolder
-from sciagent.training.recipes.stages import AuditStage, EpisodesStage, LiveStage, RowsStage, StageSpec
-from sciagent.training.recipes.stopping import Interrupted, Stopping
+from sciagent.training.recipes.spec import (
+    AnswersStage,
+    AuditStage,
+    DistillStage,
+    EpisodesStage,
+    LiveStage,
+    RecipeSpec,
+    RowsStage,
+    StageSpec,
+)
+from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping
+from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
+
+
+def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:
+    """Returns the campaigns of the tasks, which are made if they are not in the ledger. Raises SpecError."""
+    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())[0] for file in files]
+
+
+def roll_out(
+    stage: EpisodesStage,
+    tasks: Sequence[Built],
+    policy: str,
+    folder: StageFolder,
+    stopping: Stopping,
+    say: Callable[[str], None],
+) -> list[str]:
+    """Rolls out the groups of a stage that are missing in each task; returns what it did, in sentences.
+
+    policy: `scripted` or a model of this machine. Raises Interrupted.
+    """
+    purpose: Purpose = "demonstration" if stage.kind == "demonstrations" else "rollout"
+    before: Mapping[str, int] = folder.note(
+        "groups", lambda: {built.row.name: _complete(built, purpose) for built in tasks}
+    )
+    told = []
+    for built in tasks:
+        name = built.row.name
+        wanted = before[name] + stage.groups
+        with policy_of(built, policy) as chosen:
+            while (missing := wanted - _complete(built, purpose)) > 0:
+                drive = RolloutDrive(built, chosen, None, partial(_say, say, name))
+                plan = plan_of(missing, stage.siblings, stage.turns, chosen.name, purpose, stage.begins)
+                with stopping.during(drive.stop):
+                    answer = drive.run(plan)
+                if stopping.is_set:
+                    raise Interrupted
+                if answer.stopped is not None or not answer.turns:
+                    told.append(f"{name}: {answer.stopped or f'the campaign is {answer.state}'}")
+                    break
+        told.append(f"{name}: {_complete(built, purpose) - before[name]} groups of {stage.siblings} by {policy}")
+    return told
+
+
+def _say(say: Callable[[str], None], name: str, line: str) -> None:
+    say(f"{name}: {line}")
+
+
+def _complete(built: Built, purpose: str) -> int:
+    """Returns the number of complete groups with a purpose that the campaign has."""
+    with built.ledger.read() as connection:
+        return sum(row.purpose == purpose for row in groups.of_campaign(connection, built.row.id, "complete"))
+
+
+class GateError(SciagentError):
+    """Policies cannot be compared."""
+
+
+class PolicyComparison(NamedTuple):
+    """Hits by verification of two policies: mean, lower and upper end of the interval of 95 %."""
+
+    before: Interval
+    after: Interval
+    difference: Interval
+    """After less before, paired by task and seed."""
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the later policy is worse beyond its interval."""
+        return self.difference[2] < 0
+
+    @property
+    def sentence(self) -> str:
+        verdict = "worse" if self.is_worse else "better" if self.difference[1] > 0 else "not clearly different"
+        return (
+            f"{verdict}: {self.after[0]:.3g} hits by verification after {self.before[0]:.3g}; "
+            f"difference {self.difference[0]:+.3g} ({self.difference[1]:+.3g} to {self.difference[2]:+.3g})"
+        )
+
+
+class Gate:
+    """Compares policies on the tasks of an evaluation."""
+
+    def __init__(self, spec: EvaluateSpec, folder: Path, ledger: Ledger, workers: int, stopping: Stopping) -> None:
+        """folder: where relative paths of the tasks start. workers: campaigns at the same time."""
+        self._spec, self._folder, self._ledger, self._workers = spec, folder, ledger, workers
+        self._stopping = stopping
+
+    def compare(self, before: str, after: str, tell: Tell) -> PolicyComparison:
+        """Evaluates two models, or goes on with that. Campaigns that have ended are not run again.
+
+        Raises Interrupted, or GateError if a campaign fails.
+        """
+        arms = {name: ArmSpec(model=name) for name in (before, after)}  # so that a policy is evaluated once
+        evaluation = Evaluation(self._spec.model_copy(update={"arms": arms}), self._folder, self._ledger, self._workers)
+        with self._stopping.during(evaluation.stop):
+            answer = evaluation.run(tell)
+        if self._stopping.is_set:
+            raise Interrupted
+        return comparison(answer, before, after)
+
+
+def comparison(answer: EvaluationAnswer, before: str, after: str) -> PolicyComparison:
+    """Returns the comparison of two arms. Raises GateError if campaigns are missing."""
+    failed = [why for arm in answer.arms.values() for why in arm.failed]
+    failed += [why for all_ in answer.failed.values() for why in all_]
+    if failed:
+        raise GateError(f"the policies cannot be compared: {failed[0]}; mend this, and give the same command again")
+    if answer.stopped is not None:
+        raise GateError(f"the policies are not compared yet: {answer.stopped}; give the same command again")
+    [difference] = answer.differences
+    was, now = (answer.arms[arm].hits_per_verification for arm in (before, after))
+    return PolicyComparison(was, now, difference.hits_per_verification)
+
+
+class StageSet(NamedTuple):
+    """The data set of a stage, and its training."""
+
+    dataset: Kind
+    training: str
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """The part of a stage's training that the recipe does not state for the stage."""
+
+    model: str
+    """Name of the model that is trained."""
+    out: Path
+    """Folder of the training."""
+    name: str
+    """Name of the new model."""
+    seed: int
+    threads: int | None
+    """Threads of PyTorch on a CPU; None: as many as there are cores."""
+
+
+SETS = {
+    "sft": StageSet("sft", "sft"),
+    "hindsight": StageSet("hindsight", "sft"),
+    "distill": StageSet("rows", "distill"),
+    "hinted": StageSet("hindsight", "hindsight"),
+}
+"""{kind of a stage: its data set and training}."""
+
+
+def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
+    """Returns the tasks of live training. folder: of the recipe."""
+    return [TaskShare(folder / task.campaign, task.weight) for task in spec.task_specs]
+
+
+def dataset_wish(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetWish:
+    """Returns the data set that a stage trains on. All goals are for training: others are held out by `evaluate`."""
+    selection = Selection()
+    if isinstance(stage, AnswersStage):
+        selection = Selection(stage.at_least, per_scaffold=stage.per_scaffold)
+    return DatasetWish(SETS[stage.kind].dataset, campaigns, selection, test_share=0.0, command=command)
+
+
+def rows_wish(stage: RowsStage, rows: Path, run: StageRun) -> TrainingWish:
+    """Returns the training of a stage on a data set. rows: its folder."""
+    loss = LossSettings() if isinstance(stage, AnswersStage) else filled(LossSettings, stage, distillation=1.0)
+    teachers = stage.teachers.items() if isinstance(stage, DistillStage) else ()
+    return filled(
+        TrainingWish,
+        stage,
+        run,
+        training=SETS[stage.kind].training,
+        rows=rows,
+        rank=stage.lora,
+        save_every=stage.save_every or 20,
+        settings=StepSettings(stage.learning_rate or SUPERVISED_RATE, most_tokens=stage.most_tokens, loss=loss),
+        teachers=tuple(TeacherShare(*each) for each in teachers),
+    )
+
+
+def live_wish(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveWish:
+    """Returns the training of a stage on the live ladder. rewards: file that describes them."""
+    rate, critic = stage.learning_rate or POLICY_RATE, None
+    if stage.kind == "ppo":
+        critic = CriticSettings() if stage.critic is None else filled(CriticSettings, stage.critic)
+    loss = filled(LossSettings, stage)
+    return filled(
+        LiveWish,
+        stage,
+        run,
+        tasks=tuple(tasks),
+        rewards=rewards,
+        training=stage.kind,
+        actors=0 if stage.ray is None else stage.ray.actors,
+        ray_address=None if stage.ray is None else stage.ray.address,
+        rank=stage.lora,
+        save_every=stage.save_every or 1,
+        settings=StepSettings(rate, most_tokens=stage.most_tokens, loss=loss, critic=critic),
+        guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
+    )
+
 
 SCRIPTED = "scripted"
 
@@ -120,18 +346,18 @@ class StageWorker:
 
         rows = folder.path / "rows"
         if not rows.is_dir():
-            build(self._ledger, wishes.dataset_wish(stage, [t.row.name for t in tasks], self._settings.command), rows)
+            build(self._ledger, dataset_wish(stage, [t.row.name for t in tasks], self._settings.command), rows)
         model = policy or self._new_model(rows)
-        return train(wishes.rows_wish(stage, rows, self._run(model, folder, new)), self._ledger, tell)
+        return train(rows_wish(stage, rows, self._run(model, folder, new)), self._ledger, tell)
 
     def _trained_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
         base = self._settings.folder
-        tasks, rewards = wishes.task_shares(self._spec, base), base / str(self._spec.rewards)
-        wish = wishes.live_wish(stage, tasks, rewards, self._run(policy, folder, new))
+        tasks, rewards = task_shares(self._spec, base), base / str(self._spec.rewards)
+        wish = live_wish(stage, tasks, rewards, self._run(policy, folder, new))
         return train_live(wish, self._ledger, partial(self._step, name), stop=self._stopping.event)
 
-    def _run(self, model: str, folder: StageFolder, new: str) -> wishes.StageRun:
-        return wishes.StageRun(model, folder.path / RUN, new, self._spec.seed, self._settings.threads)
+    def _run(self, model: str, folder: StageFolder, new: str) -> StageRun:
+        return StageRun(model, folder.path / RUN, new, self._spec.seed, self._settings.threads)
 
     def _step(self, name: str, step: TrainedStep, of: int) -> None:
         self._watching.step(name, step, of)

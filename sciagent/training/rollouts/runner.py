@@ -1,5 +1,8 @@
 """Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
-written, in one transaction. After a kill the ledger has the whole step or nothing of it."""
+written, in one transaction. After a kill the ledger has the whole step or nothing of it.
+
+Writes the turns of a step, of all episodes, in one transaction: after a kill the ledger has all of them or none.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,21 @@ from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.sources import LlmSpec
-from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.at_once import BenchEntry, Runs
 from sciagent.campaign.proposing.model_source import sampled_row
-from sciagent.campaign.rollouts.snapshot_bench import SnapshotBench, stored
-from sciagent.campaign.rollouts.step_writer import StepWriter
+from sciagent.campaign.proposing.workbench import CampaignWorkbench, FreshCandidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.policies import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, trajectories, watermarks
+from sciagent.store.campaign_state import campaigns, standings, trajectories, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
-from sciagent.store.learning import policies, tool_sets
+from sciagent.store.learning import policies
 from sciagent.store.learning.groups import GroupRow
+from sciagent.store.results import candidates
 from sciagent.training.rollouts.groups import (
     Group,
     Pins,
@@ -41,6 +44,43 @@ from sciagent.training.rollouts.groups import (
     turn_seed,
 )
 from sciagent.training.rollouts.side_by_side import FastRungs
+from sciagent.training.rollouts.snapshot import SnapshotBench, stored
+
+
+class StepWriter(CampaignWorkbench):
+    """The proposals of all turns of a step, whose turns are in the ledger already.
+
+    Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
+    candidate enters the campaign once, as the proposal of the first of them. The novelty in the ledger is not noted,
+    since it would depend on the siblings.
+    """
+
+    def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
+        super().__init__(built, worker, owner)
+        self._entries = list(entries)
+
+    def write(self, connection: Connection) -> None:
+        """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
+        parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
+        by_key = {candidate.key: candidate for _, candidate in parsed}
+        old = candidates.ids_of(connection, by_key)
+        ids = candidates.enter(connection, by_key.values())
+        described = dict(self._described([entry for entry, _ in parsed]))
+        candidates.write(connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old})
+        candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
+        present = standings.members(connection, self._built.row.id, list(ids.values()))
+        proposed = self._write_proposals(connection, ids)
+        self._write_parents(connection, proposed)
+        self._write_results(connection, _first_of_each(proposed, present), ids)
+
+
+def _first_of_each(proposed: Sequence[FreshCandidate], present: set[int]) -> list[FreshCandidate]:
+    """Returns the first proposal of each candidate that is new to the campaign. present: ids of those it has."""
+    first: dict[int, FreshCandidate] = {}
+    for new in proposed:
+        if new.id not in present:
+            first.setdefault(new.id, new)
+    return list(first.values())
 
 
 class StepResult(NamedTuple):
@@ -116,7 +156,7 @@ class RolloutRunner:
         self._is_script, self._is_known = identity.source == SCRIPT, identity.base_sha256 is not None
         self._policy_ids = dict[str, int]()  # by the name in the answers
         with built.ledger.begin() as connection:
-            tool_set = tool_sets.enter_tool_set(connection, self._tools.content(self._must_call))
+            tool_set = policies.enter_tool_set(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
 
     @property

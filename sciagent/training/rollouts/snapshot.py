@@ -1,10 +1,17 @@
-"""The frozen snapshot of a campaign: all that the episodes of a group see of it."""
+"""The frozen snapshot of a campaign: all that the episodes of a group see of it.
+
+The beginnings of groups: which candidates of the campaign their episodes see.
+
+The workbench of a rollout: it sees the frozen snapshot and its own episode, and nothing of other episodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,15 +19,69 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.references import LOOK
 from sciagent.agent.tools.registry import Past
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.measured import best_candidates
-from sciagent.campaign.rollouts.beginnings import beginning, next_seq, part_of
+from sciagent.campaign.proposing.at_once import BenchEntry, Runs
+from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing.newness import best_candidates
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
 from sciagent.domain.ports import Scored
+from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
+from sciagent.training.rollouts.side_by_side import FastRungs
+
+PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
+_CC = t.campaign_candidate.c
+
+
+class GroupBeginning(NamedTuple):
+    """The candidates that the episodes of a group see."""
+
+    of: Literal["now", "seeds"]
+    """`now`: all that the campaign has; `seeds`: what it had before the first proposal of a model."""
+    drawn: int | None
+    """Number of those with a score that are drawn by the seed of the group; None: all are seen."""
+
+
+def beginning(text: str) -> GroupBeginning:
+    """Reads `now`, `seeds`, or one of them with the number of drawn candidates, as in `seeds:8`. Raises UsageError."""
+    if re.match(PATTERN, text) is None:
+        raise UsageError(f'from: "{text}" is none of now, seeds, now:N and seeds:N with N from 1 to 999')
+    of, _, number = text.partition(":")
+    return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
+
+
+def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, seed: int) -> CandidatePart:
+    """Returns the candidates that a group sees. seed: of the group."""
+    end = None
+    if begins.of == "seeds" and (end := _first_of_a_model(connection, campaign_id)) is None:
+        end = next_seq(connection, campaign_id)
+    return CandidatePart(end, _drawn(connection, campaign_id, end, begins.drawn, seed) if begins.drawn else None)
+
+
+def _drawn(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
+    mine = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
+    known = connection.execute(sa.select(_CC.seq).where(*mine).order_by(_CC.seq)).scalars().all()
+    return tuple(sorted(random.Random(seed).sample(known, min(number, len(known)))))
+
+
+def next_seq(connection: Connection, campaign_id: int) -> int:
+    """Returns the sequence number that the campaign's next candidate gets."""
+    last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
+    return 0 if last is None else int(last) + 1
+
+
+def _first_of_a_model(connection: Connection, campaign_id: int) -> int | None:
+    """Returns the lowest sequence number of a candidate that a model proposed; None if there is none."""
+    p, u = t.proposal.c, t.turn.c
+    query = sa.select(_CC.seq).join(t.proposal, p.id == _CC.proposal_id).join(t.turn, u.id == p.turn_id)
+    query = query.where(_CC.campaign_id == campaign_id, u.message.is_not(None))
+    seq = connection.execute(query.order_by(_CC.seq).limit(1)).scalar()
+    return None if seq is None else int(seq)
 
 
 @dataclass(frozen=True)
@@ -109,3 +170,148 @@ def keys_of(connection: Connection, campaign_id: int, part: CandidatePart) -> fr
     cc, c = t.campaign_candidate.c, t.candidate.c
     query = sa.select(c.key).join(t.campaign_candidate, cc.candidate_id == c.id)
     return frozenset(connection.execute(query.where(cc.campaign_id == campaign_id, part.condition)).scalars())
+
+
+@dataclass(frozen=True)
+class OwnProposal:
+    """A proposal of the episode, as its later turns see it."""
+
+    text: str
+    key: str | None
+    """None for a text that is no molecule."""
+    status: str
+    standing: str | None
+    reason: str
+    operation: str
+    score: float | None
+    depth: int
+    lines: list[str]
+    """Lines on the results of the rungs that answered at once."""
+
+
+class EpisodeMemory:
+    """The proposals of an episode so far. They depend on the episode alone, and are stored with its turns."""
+
+    def __init__(self) -> None:
+        self.proposals: list[OwnProposal] = []
+        self._by_key: dict[str, OwnProposal] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    def lines(self, key: str) -> list[str]:
+        return self._by_key[key].lines if key in self._by_key else []
+
+    def extend(self, proposals: Iterable[OwnProposal]) -> None:
+        for proposal in proposals:
+            self.proposals.append(proposal)
+            if proposal.key is not None and proposal.status == "new":
+                self._by_key[proposal.key] = proposal
+
+    def restore(self, stored: Iterable[Mapping[str, Any]]) -> None:
+        """Adds the proposals of a turn in the ledger. stored: as `SnapshotBench.learned` wrote them."""
+        self.extend(OwnProposal(**row) for row in stored)
+
+    def scored(self, first: int) -> list[Scored]:
+        """Returns the candidates with a score. first: sequence number of the first proposal."""
+        return [
+            Scored(p.key, p.text, p.score, p.depth, False, first + place, p.operation)
+            for place, p in enumerate(self.proposals)
+            if p.key is not None and p.status == "new" and p.score is not None
+        ]
+
+    def recent(self) -> list[Past]:
+        """Returns the proposals, newest first."""
+        return [
+            Past(
+                text=p.text,
+                key=p.key,
+                status=p.status,
+                standing=p.standing,
+                reason=p.reason,
+                operation=p.operation,
+                score=p.score,
+            )
+            for p in reversed(self.proposals)
+        ]
+
+
+class SnapshotBench(AgentWorkbench):
+    """The workbench for one turn of a rollout.
+
+    A candidate is known if it is in the snapshot or if the episode proposed it before. Ranks, history, results and
+    budget are those of the snapshot and of the episode. Notes are not kept, since other episodes would read them.
+    """
+
+    def __init__(
+        self,
+        built: Built,
+        worker: Runs,
+        rungs: FastRungs,
+        snapshot: Snapshot,
+        memory: EpisodeMemory,
+        *,
+        room: int,
+        trajectory: int,
+    ) -> None:
+        super().__init__(built, worker, "", room=room, trajectory=trajectory)
+        self._rungs, self._snapshot, self._memory = rungs, snapshot, memory
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of the fast and inline rungs on the turn's candidates, whoever paid: equal alone and beside others."""
+        return sum((entry.charged for entry in self._entries), Cost())
+
+    def best(self, n: int) -> list[Scored]:
+        rows = [*self._snapshot.board, *self._memory.scored(self._snapshot.seq)]
+        return sorted(rows, key=lambda row: (-row.score, row.seq))[:n]
+
+    def recent(self, n: int) -> list[Past]:
+        return [*self._memory.recent(), *self._snapshot.recent][:n]
+
+    def results_of(self, key: str) -> list[str]:
+        return self._snapshot.results.get(key) or self._memory.lines(key)
+
+    def left(self) -> dict[str, float]:
+        return dict(self._snapshot.left)
+
+    def goal(self) -> str:
+        return self._snapshot.goal
+
+    def note(self, text: str) -> None:
+        """Does nothing: a note would be a channel between episodes."""
+
+    def _members(self, keys: Sequence[str]) -> set[str]:
+        return {key for key in keys if key in self._snapshot.keys or key in self._memory}
+
+    def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
+        """Returns nothing: an episode is compared with its own proposals, since others would be a channel."""
+        return []
+
+    def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
+        self._rungs.answer(rung, entries)
+        for entry in entries:
+            self._place(entry)
+
+    def learned(self) -> list[OwnProposal]:
+        """Returns the proposals of the turn, as later turns of the episode see them."""
+        return [self._own(entry) for entry in self._entries]
+
+    def _own(self, entry: BenchEntry) -> OwnProposal:
+        out, place = entry.out(), entry.place
+        return OwnProposal(
+            text=entry.notation or out.text,
+            key=out.key,
+            status=out.status,
+            standing=out.standing,
+            reason=str(out.reason or ""),
+            operation=entry.given.operation[:100],
+            score=None if place is None else place.score,
+            depth=-1 if place is None else place.depth,
+            lines=self.lines_on(entry, [r for r in self._built.fast if r.rules.is_terminal or not r.is_fast]),
+        )
+
+
+def stored(proposals: Iterable[OwnProposal]) -> list[Mapping[str, Any]]:
+    """Returns the proposals as JSON."""
+    return [asdict(proposal) for proposal in proposals]

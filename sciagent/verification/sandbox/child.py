@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.payload import candidate_from_record
+from sciagent.chemistry.subjects.registry import candidate_from_record
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
-from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Verifier, error_finding
 from sciagent.verification.cost import declared_cost

@@ -4,34 +4,26 @@ separate process.
 A declaration that ends its process, never ends or needs too much memory fails like one that raises an exception, and
 the driver continues. Verifiers that ship with sciagent run theirs in the driver, since a call here takes 0.1 ms more.
 
-The process is `python -m sciagent.verification.sandbox.declarations FD`. The verifiers run in a child of it, so one
+The process is `python -m sciagent.verification.sandbox.declaring FD`. The verifiers run in a child of it, so one
 that stops or kills its parent process does not harm the driver.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import pickle
-import signal
 import subprocess
-import sys
 import threading
-import traceback
 from collections import Counter
-from collections.abc import Mapping
-from functools import cache
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from typing import Any
 
-from sciagent.chemistry.payload import candidate_from_record, record_of
+from sciagent.chemistry.subjects.registry import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import SciagentError
-from sciagent.verification.contract import BaseVerifier, Refusal
-from sciagent.verification.sandbox.processes import MARKER, MarkedProcess, limit_memory, virtual_size
-from sciagent.verification.sandbox.wire import Limits
+from sciagent.verification.contract import BaseVerifier
+from sciagent.verification.sandbox.processes import MARKER, MarkedProcess
 
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
@@ -52,7 +44,7 @@ class _Process(MarkedProcess):
         self.connection, theirs = Pipe()
         with theirs:
             fds = [theirs.fileno()]
-            super().__init__("declarations", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
+            super().__init__("declaring", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
 
     def converse(self, seconds: int, *question: Any) -> tuple[bool, Any]:
         """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
@@ -145,57 +137,3 @@ def asked_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
         own["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", None, None))
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind,), names | own)
-
-
-@cache
-def _class(name: str) -> type[BaseVerifier[Any]]:
-    from sciagent.verification.registry import verifier_class
-
-    kind = verifier_class(name)
-    limit_memory(virtual_size() + (Limits().memory_mb << 20))
-    return kind
-
-
-@cache
-def _verifier(name: str, settings: str) -> BaseVerifier[Any]:
-    return _class(name)(json.loads(settings))
-
-
-def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, Mapping[str, Any]] | None) -> Any:
-    """Returns a declaration of a verifier. sent: kind and record of the candidate. Raises the verifier's exception, and
-    TypeError if `accepts` returns neither None nor a Refusal."""
-    if what == "import":
-        return _class(name).name
-    if what == "missing":
-        return _class(name).missing()
-    verifier = _verifier(name, json.dumps(settings, sort_keys=True))
-    if sent is None:
-        declared = getattr(verifier, what)
-        return declared() if what == "lacks" else declared
-    declared = getattr(verifier, what)(candidate_from_record(*sent))
-    if what == "accepts" and not isinstance(declared, Refusal | None):
-        raise TypeError(f"a {type(declared).__name__}, not a Refusal")
-    return declared
-
-
-def main(fd: int) -> None:
-    """Answers questions until the connection is closed."""
-    os.set_inheritable(fd, False)
-    connection = Connection(fd)
-    if child := os.fork():
-        connection.close()
-        os.waitpid(child, 0)
-        return
-    while True:
-        seconds, question = connection.recv()
-        signal.alarm(seconds)  # ends this process, since the driver may be gone
-        try:
-            reply = pickle.dumps((True, answer(*question)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
-            reply = pickle.dumps((False, traceback.format_exception_only(error)[-1].strip()[:2000]))
-        signal.alarm(0)
-        connection.send_bytes(reply)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

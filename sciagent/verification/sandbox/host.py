@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from sciagent.chemistry.payload import record_of
+from sciagent.chemistry.subjects.registry import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sciagent.domain.text import clean
-from sciagent.engines import foreign
+from sciagent.programs import foreign
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.processes import MarkedProcess, is_stopped, readable

@@ -41,7 +41,7 @@ def load(name: str) -> type[Verifier[Any]]:
         kind = verifier_class(name)
         assert issubclass(kind, Verifier), f"{name} is done by people"
         subject = None if kind.kind == ANY_KIND else subject_of(kind.kind)
-        for module in ("sciagent.chemistry.payload", *(subject.preload if subject else ()), *kind.preload):
+        for module in ("sciagent.chemistry.subjects.registry", *(subject.preload if subject else ()), *kind.preload):
             importlib.import_module(module)
         kind.warm()
         if subject is not None:
@@ -116,7 +116,7 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
         processes.redirect(request["cwd"], folder / "zygote.log")
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         processes.become_subreaper()
-        receive(folder)
+        receive(folder, _restore)
         control.say("born", pid=os.getpid())
         serve(control, folder)
     except DriverGoneError:
@@ -124,6 +124,13 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
     finally:
         processes.kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _restore(pickled: bytes) -> None:
+    """Defines a verifier of the driver's process in this one."""
+    from sciagent.verification.functions import restore
+
+    restore(pickled)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -3,28 +3,120 @@
 All energies come from the same model, so no scales mix. The hull of these phases is a lower bound: a phase that is not
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
 folder, one for each element and each pair of elements, under the model, its scale and the recipe.
+
+Ground-state structures of the elements, from which formation energies are counted.
+
+Simple metals and the diamond lattice have their measured lattice constants; other structures come from the AFLOW
+prototypes that pymatgen ships, with bonds as long as the sums of radii, or the measured volume of molecular crystals.
+All are starting points of a relaxation.
+
+Sources: ase.data.reference_states; Mehl et al., Comput. Mater. Sci. 136, S1 (2017).
+
+The corrections of the Materials Project from 2020 (MP2020), to compare force fields trained with and without them.
+
+A structure without oxidation states would silently get no correction for its anions, so they are guessed from the
+composition first.
+
+Source: Wang et al., Sci. Rep. 11, 15496 (2021), doi 10.1038/s41598-021-94550-5; pymatgen's implementation.
+
+The elements of the Materials Project trajectories (MPtrj), on which the shipped potentials were trained.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+from ase.data import chemical_symbols
 
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.settings import cache_folder
-from sciagent_simulators.potentials.potential import Energy, EnergyScale, Potential
-from sciagent_simulators.potentials.reference_elements import element
+from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.relaxing import relax
+
+PROTOTYPES = {
+    "A_cP8_205_c None": "H N",
+    "A_mC4_12_i None": "O",
+    "A_oC8_64_f A14": "F Cl Br I",
+    "A_oC8_64_f A17": "P",
+    "A_oC8_64_f A11": "Ga",
+    "A_oF128_70_4h A16": "S",
+    "A_hP3_152_a A8": "Se Te",
+    "A_hR2_166_c A7": "As Sb Bi",
+    "A_hR12_166_2h None": "B",
+    "A_hP4_194_bc A9": "C",
+    "A_tI2_139_a A6": "In",
+    "A_hR1_166_a A10": "Hg",
+    "A_cI58_217_ac2g A12": "Mn",
+    "A_hP4_194_ac A3'": "La Pr Nd Pm",
+    "A_hR3_166_ac C19": "Sm",
+    "A_tI2_139_a A_a": "Pa",
+    "A_oC4_63_c A20": "U",
+    "A_oP8_62_2c A_c": "Np",
+    "A_mP16_11_8e None": "Pu",
+}
+"""AFLOW label and Strukturbericht symbol, and the elements that have the structure."""
+PROTOTYPE_OF = {symbol: name for name, symbols in PROTOTYPES.items() for symbol in symbols.split()}
+VOLUMES = {"H": 19.0, "N": 22.7, "O": 17.4, "F": 16.1, "Cl": 27.5, "Br": 32.6, "I": 42.6}
+"""Measured volumes of molecular crystals, in angstrom**3 per atom: their bonds say nothing of the distances between."""
+LATTICES = {"Sn": ("diamond", 6.49), "He": ("fcc", 4.24)}
+"""Elements whose structure at 0 K ASE's table lacks, with the lattice constant in angstrom."""
+
+
+def element(symbol: str) -> Any:
+    """Returns the pymatgen Structure of an element, not yet relaxed. Raises KeyError for one without a structure."""
+    from pymatgen.io.ase import AseAtomsAdaptor
+
+    if symbol in PROTOTYPE_OF:
+        return _prototype(PROTOTYPE_OF[symbol], symbol)
+    from ase.build import bulk
+
+    lattice, a = LATTICES.get(symbol, (None, None))
+    try:
+        return AseAtomsAdaptor.get_structure(bulk(symbol, lattice, a=a))
+    except ValueError as error:
+        raise KeyError(symbol) from error
+
+
+def _prototype(name: str, symbol: str) -> Any:
+    from pymatgen.core import Structure
+
+    from sciagent.chemistry.crystals.cells import rescaled
+
+    given = _structures()[name]
+    structure = Structure(given.lattice, [symbol] * len(given), given.frac_coords)
+    if symbol not in VOLUMES:
+        return rescaled(structure)
+    structure.scale_lattice(VOLUMES[symbol] * len(structure))
+    return structure
+
+
+@cache
+def _structures() -> Mapping[str, Any]:
+    """Returns the structures of all prototypes of elements by AFLOW label and Strukturbericht symbol."""
+    from pymatgen.core import Structure
+
+    from sciagent.chemistry.crystals.cells import analysis_folder
+
+    found: dict[str, Any] = {}
+    with gzip.open(analysis_folder() / "prototypes/aflow_prototypes.json.gz", "rt") as file:
+        for entry in json.load(file):
+            name = f"{entry['tags']['aflow']} {entry['tags']['strukturbericht']}"
+            if name in PROTOTYPES:
+                found.setdefault(name, Structure.from_dict(entry["snl"]))
+    return found
+
 
 RECIPE = 2  # raise it whenever the phases or their relaxation change
 FMAX, STEPS = 0.03, 500
@@ -123,7 +215,7 @@ def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
 @lru_cache(maxsize=4096)
 def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
     """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
-    from sciagent.chemistry.crystals.charges import assignment_of
+    from sciagent.chemistry.crystals.prototypes import assignment_of
 
     found = []
     for label, structure in _decorated(pair, BINARIES):
@@ -204,3 +296,46 @@ def _write(path: Path, phases: Sequence[Phase]) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump([asdict(phase) for phase in phases], file)
         Path(partial).replace(path)
+
+
+HUBBARD = {"Co": 3.32, "Cr": 3.7, "Fe": 5.3, "Mn": 3.9, "Mo": 4.38, "Ni": 6.2, "V": 3.25, "W": 6.2}
+"""Hubbard U of the Materials Project for oxides and fluorides, in eV."""
+
+
+def mp2020_correction(structure: Any) -> float:
+    """Returns the correction of a pymatgen Structure, in eV per atom, zero for most intermetallics."""
+    from pymatgen.entries.computed_entries import ComputedStructureEntry
+
+    composition = structure.composition
+    symbols = {element.symbol for element in composition}
+    hubbards = {symbol: HUBBARD.get(symbol, 0.0) for symbol in symbols} if symbols & {"O", "F"} else {}
+    has_u = any(hubbards.values())
+    guesses = composition.oxi_state_guesses(max_sites=-50)
+    entry = ComputedStructureEntry(
+        structure,
+        0.0,
+        parameters={"run_type": "GGA+U" if has_u else "GGA", "hubbards": hubbards if has_u else {}, "software": "vasp"},
+        data={"oxidation_states": guesses[0] if guesses else {}},
+    )
+    return float(sum(found.value for found in load().get_adjustments(entry))) / len(structure)
+
+
+@cache
+def load() -> Any:
+    """Returns the scheme, loaded once per process; importing it takes seconds."""
+    from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
+
+    return MaterialsProject2020Compatibility(check_potcar=False)
+
+
+def on_mp2020(energy: Energy, structure: Any) -> Energy:
+    """Returns the energy with the correction, if its scale lacks it and its functional is the corrected one."""
+    scale = energy.scale
+    if scale.correction != UNCORRECTED or scale.functional != "PBE+U":
+        return energy
+    corrected = EnergyScale(scale.model, scale.functional, MP2020)
+    return Energy(energy.per_atom + mp2020_correction(structure), corrected)
+
+
+MPTRJ = frozenset(chemical_symbols[1:95]) - {"Po", "At", "Rn", "Fr", "Ra"}
+"""Hydrogen to plutonium without those that have no calculations: 89 elements."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.elements import MPTRJ
+from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
 CALL_SECONDS, PAIR_SECONDS = 0.029, 2.4e-4

@@ -15,10 +15,8 @@ import numpy as np
 from sciagent.domain.outcomes import Reason
 from sciagent.programs import GAUSSIAN
 from sciagent_simulators.geometry import Geometry, failure
-from sciagent_simulators.programs.method import Machine, ProgramMethod
-from sciagent_simulators.programs.result import ProgramResult, scf_facts
 from sciagent_simulators.programs.running import Reasons
-from sciagent_simulators.programs.scf import ScfProgram, coordinates
+from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 SPELLED = {"PBE0": "PBE1PBE", "PBE": "PBEPBE", "TPSS": "TPSSTPSS", "M06-2X": "M062X"}

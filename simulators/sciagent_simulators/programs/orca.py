@@ -17,10 +17,8 @@ import numpy as np
 from sciagent.domain.outcomes import Reason
 from sciagent.programs import ORCA
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs.method import Machine, ProgramMethod
-from sciagent_simulators.programs.result import ProgramResult, scf_facts
 from sciagent_simulators.programs.running import Reasons
-from sciagent_simulators.programs.scf import ScfProgram, coordinates
+from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import HARTREE
 
 SPELLED = {"B3LYP": "B3LYP/G", "M06-2X": "M062X", "wB97X-D3(BJ)": "wB97X-D3BJ", "BHandHLYP": "BHANDHLYP"}

@@ -2,21 +2,145 @@
 
 A program's "normal termination" is not enough. The energy of a converged SCF has to be there, a relaxation has to have
 converged, and atoms, charge and multiplicity have to be those of the geometry that was handed in.
+
+The result of a self-consistent field by an external program, and the checks that every result has to pass.
+
+The settings of a calculation by ORCA or Gaussian, and the words that users may add to the program's input.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
 
 from sciagent.domain.outcomes import Reason
 from sciagent.programs import Program
-from sciagent_simulators.geometry import Geometry, check, failure
-from sciagent_simulators.programs.method import Machine, ProgramMethod
-from sciagent_simulators.programs.result import ProgramResult, checked
+from sciagent_simulators.geometry import Geometry, Positions, check, failure
 from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.solvents import PyscfSolvent
+
+SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
+SAME_PLACE = 0.01  # angstrom
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """The values that a program computed. HOMO and LUMO are the highest and the lowest of both spins."""
+
+    energy: float
+    """eV; in a solvent it includes the free energy of solvation."""
+    homo: float | None
+    """eV; None if no orbital is occupied."""
+    lumo: float | None
+    """eV; None if no orbital is empty."""
+    dipole: float
+    """Norm in debye; for an ion, about its centre of mass."""
+    geometry: Geometry
+    """The geometry of these values: the one handed in, or the relaxed one."""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    """Facts of the calculation, such as the number of cycles."""
+
+    @property
+    def gap(self) -> float | None:
+        return None if self.homo is None or self.lumo is None else self.lumo - self.homo
+
+
+def scf_facts(n_energies: int, s_squared: float | None) -> dict[str, Any]:
+    """Returns diagnostics. n_energies: energies in the output, one for each geometry. s_squared: <S^2> if printed."""
+    facts = {"relax_steps": n_energies - 1} if n_energies > 1 else {}
+    return facts if s_squared is None else {**facts, "s_squared": s_squared}
+
+
+def checked(result: ProgramResult, asked: Geometry, relaxed: bool) -> ProgramResult:
+    """Returns the result if it can belong to the geometry that was handed in.
+
+    relaxed: whether the program was asked to move the atoms.
+    Raises SimulatorError: crashed (bad_result) for other atoms, charge or multiplicity, implausible (not_finite,
+    implausible_energy), unstable (spin_contaminated).
+    """
+    got = result.geometry
+    if got.numbers != asked.numbers:
+        raise failure(Reason.BAD_RESULT, f"{len(got.numbers)} atoms in the output, {len(asked.numbers)} were asked for")
+    if (got.charge, got.multiplicity) != (asked.charge, asked.multiplicity):
+        detail = f"charge {got.charge}, multiplicity {got.multiplicity} in the output"
+        raise failure(Reason.BAD_RESULT, f"{detail}; asked for {asked.charge} and {asked.multiplicity}")
+    numbers = [result.energy, result.dipole, *(value for value in (result.homo, result.lumo) if value is not None)]
+    if not (all(map(math.isfinite, numbers)) and np.isfinite(got.positions).all()):
+        raise failure(Reason.NOT_FINITE, "a value of the result is NaN or infinite")
+    if not relaxed and np.abs(_distances(got) - _distances(asked)).max() > SAME_PLACE:
+        raise failure(Reason.BAD_RESULT, "the distances between the atoms are not those of the geometry asked for")
+    if result.energy >= 0:
+        raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {result.energy:.3f} eV is not negative")
+    spin, s_squared = asked.unpaired / 2, result.diagnostics.get("s_squared")
+    if s_squared is not None and s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
+        detail = f"<S^2> is {s_squared:.3f}; a pure multiplicity {asked.multiplicity} has {spin * (spin + 1):.3f}"
+        raise failure(Reason.SPIN_CONTAMINATED, detail, s_squared=s_squared)
+    return result
+
+
+def _distances(geometry: Geometry) -> Positions:
+    distances: Positions = np.linalg.norm(geometry.positions[:, None] - geometry.positions[None], axis=-1)
+    return distances
+
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9()*+=,./_-]{0,59}")
+"""The form of the name of a functional or a basis set, and of a further keyword: one word of the program's input.
+It has no blank, line break, quote, `%`, `!` or `#`, so it cannot begin a section or a command."""
+
+BEYOND = re.compile(
+    r"^(RI-?|SCS-?|SOS-?|U|R|RO)?(MP\d|CC[SD2]|CIS|CI[SD]|QCI|BD|CAS|EOM|SAC|NEVPT|MR|G[1-4]|CBS|W1|TD|OO-|DSD|revDSD)"
+    r"|DLPNO|PLYP$|2PLYP|QIDH|0-?DH|wB97X-2|PWPB95|PTPSS|B2GP|B2T|wB2|2-OS",
+    re.IGNORECASE,
+)
+"""Names of correlated, multireference, excited-state and composite methods and of double hybrids. Their energies stand
+elsewhere in the output, and their orbitals and dipoles belong to another level."""
+
+ProgramDispersion = Literal["d3bj", "d4"]
+ProgramSolventModel = Literal["SMD", "C-PCM"]
+
+
+@dataclass(frozen=True)
+class ProgramMethod:
+    """A self-consistent field with its dispersion correction, solvent, and relaxation of the geometry."""
+
+    functional: str
+    """Name of the functional or method, as sciagent or the program spells it."""
+    basis: str = ""
+    """Name of the basis set; empty for a composite method."""
+    dispersion: ProgramDispersion | None = None
+    """Dispersion correction."""
+    solvent: PyscfSolvent | None = None
+    """Implicit solvent; None for the gas phase."""
+    solvent_model: ProgramSolventModel = "SMD"
+    """Model of the solvent."""
+    keywords: tuple[str, ...] = ()
+    """Further words of the program's own input."""
+    relax: bool = False
+    """Whether the geometry is relaxed at this level."""
+    max_cycles: int = 125
+    """Cycles of the self-consistent field."""
+    max_steps: int = 100
+    """Steps of the relaxation."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cores and the memory that a run may use."""
+
+    threads: int = 1
+    """Cores."""
+    memory_mb: int = 0
+    """Memory limit of the job; 0 if unknown."""
+
+    def memory(self, share: float, least: int = 500) -> int:
+        """Returns this share of the memory limit, MB, at least `least`. Without a limit it is 2000 MB for each core."""
+        return max(least, int(share * (self.memory_mb or 2000 * self.threads / share)))
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.programs.mpi import mpi
-from sciagent_simulators.programs.running import COMMON, ProgramOutput, Reasons, failed, run
+from sciagent_simulators.programs.running import COMMON, ProgramOutput, Reasons, failed, mpi, run
 
 INPUT, OUTPUT, SCRIPT = "INPUT.json", "OUTPUT.json", "script.py"
 MAX_OUTPUT = 16 << 20  # bytes

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies import token_graph
+from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace import RecordedCall
-from sciagent.agent.trace.recomputing import behaviour_of
+from sciagent.agent.trace import RecordedCall, behaviour_of
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
 __all__ = ["policy"]
@@ -60,7 +59,7 @@ def test_tokens_at_fixed_places_in_memory_are_those_of_a_growing_cache(
     """A CPU computes here what a CUDA graph would: all rows until the last has ended, and the whole reserved room."""
     questions = [question(seed) for seed in range(12)]
     grown = sampled(policy.sample_many(questions))
-    monkeypatch.setattr(token_graph, "can_graph", lambda cache, device: True)
+    monkeypatch.setattr(batch_decoding, "can_graph", lambda cache, device: True)
     for each, fixed in zip(grown, sampled(policy.sample_many(questions)), strict=True):
         assert each.tokens and fixed.tokens and each.message == fixed.message
         assert each.tokens.output_ids == fixed.tokens.output_ids and each.tokens.forced == fixed.tokens.forced

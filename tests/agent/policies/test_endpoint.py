@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import models, question_threads
-from sciagent.agent.episode import Episode, EpisodeLimits
+from sciagent.agent import episode as question_threads
+from sciagent.agent import models
+from sciagent.agent.episode import Asking, Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.constrained import LAYOUT
 from sciagent.agent.policies.endpoint import EndpointPolicy
-from sciagent.agent.policies.rendering import prompt_ids
-from sciagent.agent.question_threads import Asking
-from sciagent.agent.serving import served_cards
+from sciagent.agent.policies.templates import prompt_ids
+from sciagent.agent.serving import served
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
@@ -79,8 +79,8 @@ def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
     from transformers import AutoTokenizer
 
     card = models.find(tiny)
-    served_cards.keep(
-        served_cards.ServedCard(
+    served.keep(
+        served.ServedCard(
             name="policy-1@12345678",
             base_sha256=card.sha256,
             adapter_sha256="12345678" + "0" * 56,

@@ -13,11 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask, names, proposer_class
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.campaigns.scripts import MeasuredCandidate
-from sciagent.domain.ports import ProposalIn
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.domain.ports import MeasuredCandidate, ProposalIn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import CampaignError, SpecError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sciagent.agent.foreign.servers import Servers
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.mcp_client import Server
+from sciagent.agent.tools.mcp_client import Server, Servers
 from tests.support.mcp_servers import SERVER
 from tests.support.memory_bench import MemoryBench
 

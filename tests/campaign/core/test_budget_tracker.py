@@ -10,20 +10,20 @@ import pytest
 
 from sciagent.campaign.core import budget_tracker
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung, create_or_open, open_stored
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.people import amending
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
+from sciagent.campaign.people import steering
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.model import plain as as_json
 from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.answers.values import plain as as_json
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
@@ -116,9 +116,9 @@ def row_of(folder: Path, core_seconds: str) -> CampaignRow:
 )
 def test_a_rate_may_be_amended(before: str, given: str, change: str, folder: Path) -> None:
     row = row_of(folder, before)
-    source = amending.amended_source(row, budget=[f"core_seconds={given}"])
+    source = steering.amended_source(row, budget=[f"core_seconds={given}"])
     assert ("# a word" in source) is (given != "none")
-    assert amending.differences(row, source, "dyes.yaml", folder)[1] == [f"budget.{change}"]
+    assert steering.differences(row, source, "dyes.yaml", folder)[1] == [f"budget.{change}"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_rate_may_be_amended(before: str, given: str, change: str, folder: Pat
 )
 def test_an_amendment_must_say_what_it_means(before: str, text: str, fault: str, folder: Path) -> None:
     with pytest.raises(UsageError, match=fault):
-        amending.amended_source(row_of(folder, before), budget=[text])
+        steering.amended_source(row_of(folder, before), budget=[text])
 
 
 # A driver

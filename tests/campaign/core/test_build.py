@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sciagent.campaign.core.build import Built, BuiltRung, create_or_open, open_for_people
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.calibrating import command, fits_of
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.people.importing import import_file
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.cli.campaigns.calc import nested
-from sciagent.domain.campaigns.columns import Column
+from sciagent.cli.verifiers import nested
+from sciagent.domain.chosen_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger

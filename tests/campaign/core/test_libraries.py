@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.campaign.core.libraries import left_out
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 
 AMIDES = """
 campaign: amides

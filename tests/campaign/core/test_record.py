@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured

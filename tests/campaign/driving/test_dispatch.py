@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
+from sciagent.campaign.pricing.in_turn import purchasing_of
+from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
 from sciagent.store.database.ledger import Ledger

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.answers.status import RungCounts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

@@ -8,14 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people.importing import ImportReport, import_file
-from sciagent.domain.campaigns.columns import Column
+from sciagent.domain.chosen_units import Column
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
 from sciagent.report.explaining import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evidence_costs
+from sciagent.store.learning import episodes
 from tests.support import rows
 
 LEVEL = Level("experiment", phase="gas")
@@ -251,7 +251,7 @@ def test_a_file_states_what_its_values_cost(ledger: Ledger, file: Path) -> None:
     with ledger.read() as connection:
         e = t.evidence.c
         rows = connection.execute(sa.select(e.id, e.watermark, t.attempt.c.watermark).join(t.attempt)).all()
-        costs = evidence_costs.shares(connection, [row[0] for row in rows])
+        costs = episodes.shares(connection, [row[0] for row in rows])
         top = connection.execute(sa.select(sa.func.max(e.watermark))).scalar()
         by_smiles = {
             found.smiles: found.imported for id_ in (1, 2, 3) for found in [explain(connection, id_, [], ledger)]

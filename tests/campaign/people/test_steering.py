@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open, open_for_people
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open, open_for_people
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.adding import add
 from sciagent.campaign.people.resolving import Named, resolve
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.people.verifying import add
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
 from sciagent.domain.ports import ProposalIn
@@ -277,7 +278,7 @@ def test_a_job_that_came_back_is_not_run_again_for_a_candidate_that_was_vetoed_m
 
 
 def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built, tmp_path: Path) -> None:
-    from sciagent.campaign.people import amending
+    from sciagent.campaign.people import steering
 
     def tell(verb: Verb, **payload: Any) -> None:
         with built.ledger.begin() as connection:
@@ -297,10 +298,10 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         assert status(built).spent["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
             row = campaigns.get(connection, "small")
-        source = amending.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
-        spec, changes = amending.differences(row, source, "x", tmp_path)
+        source = steering.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
+        spec, changes = steering.differences(row, source, "x", tmp_path)
         assert set(changes) == {"goal.count: null -> 4", "budget.rungs.dft: 2 -> 1"}
-        amending.amend(built.ledger, spec, source, "ann", "less", changes)
+        steering.amend(built.ledger, spec, source, "ann", "less", changes)
         tell(Verb.RESUME)
         ended = driver.run()
         assert ended is CampaignState.BUDGET_SPENT

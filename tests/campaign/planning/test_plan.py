@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.planning.plan import plan
-from sciagent.campaign.spec.load import load_spec
 from sciagent.errors import UsageError
 from tests.campaign.planning.fake_ladder import Maker, Top
 

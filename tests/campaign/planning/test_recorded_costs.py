@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.people.calculating import rungs_for
+from sciagent.campaign.people.verifying import rungs_for
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.scheduling.arrays import Array
 from sciagent.verification.cost import ninetieth, typical

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.dispatch import _decide
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.observations import observation_schema
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import Standing
 from sciagent.errors import SpecError

@@ -9,15 +9,15 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung, create_or_open
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.observations import observation_schema
+from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
+from sciagent.campaign.pricing.in_turn import purchasing_of
+from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.priced_campaign import priced_campaign
 from sciagent.campaign.pricing.pricing import Pricing
-from sciagent.campaign.pricing.purchasing import purchasing_of
-from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.ladder import Position
@@ -26,7 +26,7 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.execution.worker.completing import DirectResult, complete_direct
-from sciagent.scheduling.law.row_selection import order_of
+from sciagent.scheduling.law.similarity import order_of
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

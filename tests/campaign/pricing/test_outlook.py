@@ -12,15 +12,15 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import create_or_open, open_for_people
-from sciagent.campaign.people.adding import add
+from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.file.campaign_spec import load_spec
+from sciagent.campaign.people.verifying import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import outlook
 from sciagent.campaign.pricing.outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.priced_campaign import allowances, remake
-from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.explanation import PropertyForecast
-from sciagent.domain.answers.model import plain
+from sciagent.domain.answers.values import plain
 from sciagent.domain.ports import ProposalIn
 from sciagent.report.explaining import explain, refused
 from sciagent.store.campaign_state import campaigns

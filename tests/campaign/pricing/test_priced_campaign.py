@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing.priced_campaign import DECIDING, Allowance, Numeraire, priced_campaign
-from sciagent.campaign.spec.load import load_spec
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import write_campaign
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.campaign.pricing.basket import side_by_side
+from sciagent.campaign.pricing.purchasing import side_by_side
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 

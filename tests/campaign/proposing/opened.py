@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker
 

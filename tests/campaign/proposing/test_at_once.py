@@ -13,9 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 import sciagent
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import MAX_LOSSES, CampaignState
 from sciagent.errors import CampaignError

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import question_threads
-from sciagent.agent.policies.answers import GRAMMAR
-from sciagent.agent.trace.recorded import recorded_calls
-from sciagent.campaign.core.build import create_or_open, open_stored
+from sciagent.agent import episode as question_threads
+from sciagent.agent.policies.endpoint import GRAMMAR
+from sciagent.agent.trace import recorded_calls
+from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.code_version import code_version
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
+from sciagent.inputs.settings import code_version
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

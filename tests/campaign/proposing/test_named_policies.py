@@ -8,14 +8,13 @@ import pytest
 
 from sciagent.agent.models import Model, add_folder
 from sciagent.campaign.proposing.named_policies import named_model, with_model
-from sciagent.campaign.rollouts.seeds import model_spec
 from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, roles
-from sciagent.training.rollouts.drive import policy_of
-from tests.campaign.rollouts.rolled import TEXT, seeded
+from sciagent.store.learning import policies
+from sciagent.training.rollouts.drive import model_spec, policy_of
 from tests.support.tiny_model import write_tiny_model
+from tests.training.rollouts.rolled import TEXT, seeded
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -30,7 +29,7 @@ def test_a_role_a_model_and_a_policy_of_the_ledger_name_a_model(ledger: Ledger, 
     assert named_model(ledger, "tiny") == "tiny"
     with ledger.begin() as connection:
         [entered] = policies.rows(connection)
-        roles.promote(connection, "production", entered.id, evaluation_id=None, who="me", why="")
+        policies.promote(connection, "production", entered.id, evaluation_id=None, who="me", why="")
         policies.enter(connection, PolicyIdentity("tiny@0123456789ab", IN_PROCESS, "0" * 64))
         policies.enter(connection, PolicyIdentity("tiny@ba9876543210", IN_PROCESS, tiny.sha256, "1" * 64))
     assert entered.name == tiny.policy
@@ -50,7 +49,7 @@ def test_rollouts_and_campaigns_take_the_same_names(ledger: Ledger, tmp_path: Pa
     with ledger.begin() as connection:
         pinned = policies.pinned(connection, built.row.id, "")
         assert pinned is not None and pinned.name == tiny.policy
-        roles.promote(connection, "production", pinned.id, evaluation_id=None, who="me", why="")
+        policies.promote(connection, "production", pinned.id, evaluation_id=None, who="me", why="")
     for name in (None, "tiny", "production"):
         with policy_of(built, name) as policy:
             assert policy.name == tiny.policy

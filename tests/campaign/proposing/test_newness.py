@@ -10,7 +10,7 @@ from rdkit.DataStructs import TanimotoSimilarity
 from sciagent.campaign.proposing import newness
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, scaffolds
+from sciagent.store.results import candidates
 from tests.support.subjects import MOLECULES
 
 
@@ -74,7 +74,7 @@ def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     [first] = propose(ledger, "Cc1ccccc1")
     assert first["scaffold"] is None
     with ledger.read() as connection:
-        assert len(scaffolds.without(connection, 10)) == 1
+        assert len(candidates.without(connection, 10)) == 1
     propose(ledger, "CCO")
     [known, new] = propose(ledger, "Cc1cc[nH]c1", "Cc1ccncc1")
     assert (known["scaffold"], new["scaffold"]) == (False, True)

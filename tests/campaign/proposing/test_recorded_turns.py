@@ -11,16 +11,14 @@ import sqlalchemy as sa
 
 from sciagent.agent.models import add_folder
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace import linearise
-from sciagent.agent.trace.recomputing import behaviour_of
-from sciagent.agent.trace.recorded import recorded_calls
-from sciagent.campaign.core.build import create_or_open, open_stored
+from sciagent.agent.trace import behaviour_of, linearise, recorded_calls
+from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import tool_sets
+from sciagent.store.learning import policies
 from tests.support.tiny_model import write_tiny_model
 
 CONTEXT = 8192
@@ -74,7 +72,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
             for row, call in zip(rows, calls, strict=True):
                 assert row["untrainable"] is None and call.behaviour is not None
                 assert len(call.prompt_ids) == row["sampling"]["prompt_tokens"]
-                tools = tool_sets.tool_set_content(connection, row["tool_set_id"])
+                tools = policies.tool_set_content(connection, row["tool_set_id"])
                 assert tools["structured"] == row["sampling"]["grammar"] == ("structured" not in more)
                 assert behaviour_of(policy, call, row["sampling"], tools) == pytest.approx(call.behaviour, abs=1e-4)
                 compared += len(call.output_ids)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import question_threads
-from sciagent.campaign.core.build import Built, create_or_open, open_stored
+from sciagent.agent import episode
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.proposing.sources import turn_seed
-from sciagent.campaign.spec.load import load_spec, parse_spec
+from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
+from sciagent.campaign.proposing.slots import turn_seed
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store.database import tables as t
@@ -53,7 +54,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(episode, "FIRST_PAUSE", 0.01)
     (tmp_path / "table.csv").write_text("smiles\n" + "".join(f"{'C' * n}F\n" for n in range(1, 61)))
     (tmp_path / "seeds.csv").write_text("smiles\nCOC\nCOCC\n")
     return tmp_path

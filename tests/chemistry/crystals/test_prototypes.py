@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.chemistry.crystals.family import family
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, prototypes
+from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, family, prototypes
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError
 

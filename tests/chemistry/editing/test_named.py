@@ -9,7 +9,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.chemistry.editing.named import GROUPS, NAMED_EDITS, WHATS, children, choices, sites
-from sciagent.chemistry.editing.tables import ANNELATIONS, LINKERS, NAMED_LINKERS, NAMED_RINGS, RINGS
+from sciagent.chemistry.editing.parts import ANNELATIONS, LINKERS, NAMED_LINKERS, NAMED_RINGS, RINGS
 from sciagent.chemistry.molecule import parse_molecule
 from tests.chemistry.editing.children import canonical
 

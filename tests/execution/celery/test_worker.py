@@ -14,10 +14,10 @@ import pytest
 import redis
 
 from sciagent.errors import UsageError
+from sciagent.execution.celery import messages
 from sciagent.execution.celery.messages import PREFIX, Broker
 from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.celery.worker import serve
-from sciagent.execution.messaging import tokens
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 from tests.execution.workers import until, worker
@@ -55,20 +55,20 @@ def log(jobs: Folder) -> str:
 def hostile(wakeups: Wakeups, trap: Path) -> int:
     """Send what no one should send, straight into the queue; how many messages that were."""
     name = PREFIX + QUEUE
-    good = tokens.body(QUEUE)
+    good = messages.body(QUEUE)
     many: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-        (Pickled(trap), tokens.headers(QUEUE), {"serializer": "pickle"}),
-        ([["../../etc/passwd"], {}, {}], tokens.headers(QUEUE), {}),
-        ([["high_fidelity"], {}, {}], tokens.headers(QUEUE), {}),
-        ([[QUEUE, "more"], {}, {}], tokens.headers(QUEUE), {}),
-        ([[{"a": 1}], {}, {}], tokens.headers(QUEUE), {}),
-        ([[QUEUE], {"queue": "x"}, {}], tokens.headers(QUEUE), {}),
-        ([["x" * 100_000], {}, {}], tokens.headers(QUEUE), {}),
-        ({"task": tokens.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
-        (None, tokens.headers(QUEUE), {}),
-        (good, {**tokens.headers(QUEUE), "task": "os.system"}, {}),
-        (good, {**tokens.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
-        (good, {**tokens.headers(QUEUE), "task": ["a", "list"]}, {}),
+        (Pickled(trap), messages.headers(QUEUE), {"serializer": "pickle"}),
+        ([["../../etc/passwd"], {}, {}], messages.headers(QUEUE), {}),
+        ([["high_fidelity"], {}, {}], messages.headers(QUEUE), {}),
+        ([[QUEUE, "more"], {}, {}], messages.headers(QUEUE), {}),
+        ([[{"a": 1}], {}, {}], messages.headers(QUEUE), {}),
+        ([[QUEUE], {"queue": "x"}, {}], messages.headers(QUEUE), {}),
+        ([["x" * 100_000], {}, {}], messages.headers(QUEUE), {}),
+        ({"task": messages.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
+        (None, messages.headers(QUEUE), {}),
+        (good, {**messages.headers(QUEUE), "task": "os.system"}, {}),
+        (good, {**messages.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
+        (good, {**messages.headers(QUEUE), "task": ["a", "list"]}, {}),
         (good, {"id": "1"}, {}),
     ]
     with Broker.parse(wakeups.broker.url).connection(5) as connection, connection.channel() as channel:
@@ -86,7 +86,7 @@ def hostile(wakeups: Wakeups, trap: Path) -> int:
                 routing_key=name,
                 content_type=content_type,
                 content_encoding=encoding,
-                headers=tokens.headers(QUEUE),
+                headers=messages.headers(QUEUE),
             )
     if not wakeups.broker.is_redis:
         return len(many) + 3
@@ -134,7 +134,7 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
         # what headers ask for beyond the token is not done: a limit on its time, another date, what is to follow
         jobs.put("long", 1.5)
         headers = {
-            **tokens.headers(QUEUE),
+            **messages.headers(QUEUE),
             "timelimit": [0.2, 0.1],
             "eta": "2999-01-01T00:00:00",
             "expires": "1999-01-01",

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.client import Slurm
+from sciagent.execution.slurm.client import ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import ElementStatus, Spool, spools
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
 PATIENCE_SECONDS = 120.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.spool import Spool
+from sciagent.execution.slurm.client import Spool
 
 
 @pytest.fixture

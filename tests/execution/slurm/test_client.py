@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.client import Slurm
+from sciagent.execution.slurm.client import ElementState, Slurm, Spool, spools
 from sciagent.execution.slurm.site import Need, Partition, ResourceRequest, choose_partition, need_of
-from sciagent.execution.slurm.spool import ElementState, Spool, spools
 from tests.execution.slurm.conftest import all_ended, profile, states, wait
 from tests.support.slurm_cluster import SlurmCluster
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState
-from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.execution.worker.claimed_jobs import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

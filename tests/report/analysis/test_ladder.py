@@ -20,7 +20,7 @@ from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import sheet
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
 from tests.support.pages import Parsed, rendered

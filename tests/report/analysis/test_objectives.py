@@ -13,8 +13,8 @@ from sciagent.domain.states import Standing
 from sciagent.report.analysis.objectives import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import names
-from sciagent.store.views.report_objectives import ObjectiveValues, objective_values
+from sciagent.store.results import candidates
+from sciagent.store.views.progress import ObjectiveValues, objective_values
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap
 
@@ -35,7 +35,9 @@ def two_objectives(ledger: Ledger, folder: Path, **changed: object) -> Maker:
         more = settled if i < 3 else {}
         made.place(i, Standing.SETTLED if i < 3 else Standing.OPEN, 2, depth=2 if i < 3 else 1, score=0.5, **more)
     with ledger.begin() as connection:
-        names.enter_names(connection, made.row.id, [(made.ids[0], {"id": "CPD-1"}), (made.ids[0], {"id": "CPD-9"})])
+        candidates.enter_names(
+            connection, made.row.id, [(made.ids[0], {"id": "CPD-1"}), (made.ids[0], {"id": "CPD-9"})]
+        )
     return made
 
 

@@ -13,7 +13,7 @@ from sciagent.errors import UsageError
 from sciagent.report.export.sheet import chosen_columns, write_csv
 from sciagent.report.parts.table import FIXED
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import names
+from sciagent.store.results import candidates
 from tests.support.reported import GFN2, PBE0, Maker, gap
 
 
@@ -64,7 +64,7 @@ def test_names_come_first_and_a_limit_is_marked_as_one(own_ledger: Ledger, tmp_p
     made.answer(0, 1, gap(2.0, GFN2))
     made.answer(0, 2, gap(4.0, PBE0, censoring=Censoring.BELOW))
     with own_ledger.begin() as connection:
-        names.enter_names(
+        candidates.enter_names(
             connection, made.row.id, [(made.ids[0], {"id": "=cmd|' /C calc'!A0"}), (made.ids[1], {"id": "-2+3"})]
         )
     rows = table(made)

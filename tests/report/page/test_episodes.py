@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.report.page import episodes
-from sciagent.report.page.writer import write_episodes
+from sciagent.report.page.build import write_episodes
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
 from tests.report.page.test_build import HOSTILE, hostile_elements

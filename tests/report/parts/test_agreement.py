@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 from scipy.stats import spearmanr
 
-from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.pricing.observations import observation_schema
-from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.answers.model import plain
+from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.pricing.ledger_pool import observation_schema
+from sciagent.domain.answers.values import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.build import page
 from sciagent.report.parts.agreement import agreement, interval, opinions, spearman

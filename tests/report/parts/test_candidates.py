@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.domain.states import Standing
 from sciagent.report.answers import best
-from sciagent.report.export.excel import write_excel
+from sciagent.report.export.sheet import write_excel
 from sciagent.report.parts import candidates, table
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.answers.margins import MEASURED
+from sciagent.domain.answers.values import MEASURED
 from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.chosen_units import shown
 from sciagent.domain.evidence import Measured

@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import SAME, TERMINAL_ROWS, Chain, Forecast
-from sciagent.scheduling.law.kernel import OFFSET, Hyper
-from sciagent.scheduling.law.row_selection import order_of
+from sciagent.scheduling.law.process import OFFSET, Hyper
+from sciagent.scheduling.law.similarity import order_of
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 
 Array = NDArray[np.float64]

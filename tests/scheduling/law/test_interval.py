@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.interval import BEND, NORMAL, PredictionInterval, Reach, foretell
-from sciagent.scheduling.law.stack import Law, Question, Stack
+from sciagent.scheduling.law.interval import BEND, NORMAL, PredictionInterval, Reach
+from sciagent.scheduling.law.stack import Law, Question, Stack, foretell
 from sciagent.scheduling.law.transforms import TruthTransform
 
 Array = NDArray[np.float64]

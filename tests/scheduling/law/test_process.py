@@ -11,8 +11,7 @@ from scipy.linalg import solve_triangular
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from sciagent.scheduling.law.kernel import OFFSET, covariance, variance
-from sciagent.scheduling.law.process import JITTER, Process, Rows
+from sciagent.scheduling.law.process import JITTER, OFFSET, Process, Rows, covariance, variance
 from tests.support.law_rows import A1, A2, HYPER, LENGTH, D, N, rows
 
 Array = NDArray[np.float64]

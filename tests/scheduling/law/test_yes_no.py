@@ -10,13 +10,10 @@ from scipy.stats import multivariate_normal
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law import chain
 from sciagent.scheduling.law.chain import Chain
-from sciagent.scheduling.law.interval import foretell
-from sciagent.scheduling.law.kernel import CENTRES, Hyper, covariance
-from sciagent.scheduling.law.process import Process, Rows
-from sciagent.scheduling.law.stack import Law
+from sciagent.scheduling.law.process import CENTRES, Hyper, Process, Rows, covariance
+from sciagent.scheduling.law.stack import Law, foretell
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.law.truncated import truncated_moments
-from sciagent.scheduling.law.yes_no import choices_of, hidden_answers, is_yes_or_no
+from sciagent.scheduling.law.yes_no import choices_of, hidden_answers, is_yes_or_no, truncated_moments
 
 HYPER = Hyper(np.array([*CENTRES[:4], 0.0]))  # with a noise of 1, so that the hidden values are not too alike
 LIMIT = TruthTransform(0.5, 0.5)  # of answers that are 0 or 1

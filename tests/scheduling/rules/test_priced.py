@@ -11,8 +11,7 @@ import pytest
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.rules.lessons import EARLY, LATER
-from sciagent.scheduling.rules.priced import BATCH_BELOW, Priced
+from sciagent.scheduling.rules.priced import BATCH_BELOW, EARLY, LATER, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.schedulers import SCHEDULERS, Facts

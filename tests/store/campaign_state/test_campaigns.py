@@ -18,7 +18,7 @@ from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows
 

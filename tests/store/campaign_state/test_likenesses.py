@@ -18,7 +18,7 @@ from sciagent.store.campaign_state import campaigns, likenesses, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.likenesses import Likeness, RelaxedStructure, ValueWindow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, evidence, names
+from sciagent.store.results import candidates, evidence
 from tests.support import rows
 
 # two phases of NaCl, of ZnS and of SiC: pairs of one formula
@@ -145,7 +145,7 @@ def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: L
         assert likenesses.of_many(connection, row.id, made.ids) == {
             made.ids[OTHER_NACL]: Likeness(RUNG, f"NaCl Fm-3m ({key})")
         }
-        names.enter_names(connection, row.id, [(made.ids[NACL], {"name": "halite"})])
+        candidates.enter_names(connection, row.id, [(made.ids[NACL], {"name": "halite"})])
         [named] = likenesses.of_many(connection, row.id, made.ids).values()
         assert named.detail == f"relaxed to the same structure as NaCl Fm-3m (halite; {key})"
         watermark = evidence.read_watermark(connection)

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.errors import LedgerReplacedError
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 
 N_EVENTS = 500

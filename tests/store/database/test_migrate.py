@@ -22,8 +22,7 @@ from sciagent.errors import SchemaVersionError, UsageError
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import migrate
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
-from sciagent.store.database.engine import connect, ledger_url, read_only
+from sciagent.store.database.engine import connect, db_now, ledger_url, read_only
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
 from sciagent_migrations.snapshot import of_scripts

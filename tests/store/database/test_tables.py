@@ -8,14 +8,14 @@ import sqlalchemy as sa
 from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.directives import Verb
 from sciagent.domain.policies import PolicyIdentity
-from sciagent.store.campaign_state import calibrations, campaigns, directives, likenesses, trajectories
+from sciagent.store.campaign_state import campaigns, directives, likenesses, trajectories, watermarks
 from sciagent.store.campaign_state.likenesses import RelaxedStructure
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import policies, roles, tool_sets, training
+from sciagent.store.learning import policies, training
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -75,7 +75,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
-        calibrations.write(connection, row.id, {rung_id: {fit.property: fit}})
+        watermarks.write(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,
@@ -104,7 +104,7 @@ def answer(connection: sa.Connection, campaign_id: int, rung_id: int, candidate_
 def learn(connection: sa.Connection, campaign_id: int) -> None:
     """Write a row into every table of learning, and a trajectory with a turn and a proposal."""
     now = db_now(connection)
-    tools = tool_sets.enter_tool_set(connection, {"tools": []})
+    tools = policies.enter_tool_set(connection, {"tools": []})
     policy = policies.enter(connection, PolicyIdentity("m@1", "in process", "b" * 64))
     group = t.rollout_group.insert().values(
         campaign_id=campaign_id, number=0, task={}, snapshot={}, snapshot_watermark=0, snapshot_seq=0, opening=[],
@@ -128,7 +128,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
     evaluation = training.enter(connection, {}, {}, {"trained": policy}, "me")
-    roles.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
+    policies.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
     policies.pin(connection, campaign_id, "", "production", policy)
 
 

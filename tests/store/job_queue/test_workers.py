@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker

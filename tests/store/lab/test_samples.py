@@ -9,8 +9,8 @@ import pytest
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.samples import NewSample
-from tests.campaign.lab import conftest as lab
-from tests.campaign.lab.test_answering import task_ids
+from tests.lab import conftest as lab
+from tests.lab.test_answering import task_ids
 
 make = lab.make
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sciagent.domain.people.actor import Actor
+from sciagent.domain.people import Actor
 from sciagent.lab import answering
 from sciagent.store.lab import submissions
 from sciagent.store.people import audit, persons
-from tests.campaign.lab import conftest as lab
-from tests.campaign.lab.test_answering import entry, task_ids
+from tests.lab import conftest as lab
+from tests.lab.test_answering import entry, task_ids
 
 make = lab.make
 

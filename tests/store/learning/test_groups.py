@@ -9,7 +9,7 @@ from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import groups, policies, tool_sets
+from sciagent.store.learning import groups, policies
 from tests.support import rows
 
 
@@ -17,7 +17,7 @@ def test_groups_are_numbered_and_only_their_state_changes(ledger: Ledger) -> Non
     with ledger.begin() as connection:
         campaign_id = rows.campaign(connection).id
         pins = {
-            "tool_set_id": tool_sets.enter_tool_set(connection, {"tools": []}),
+            "tool_set_id": policies.enter_tool_set(connection, {"tools": []}),
             "policy_id": policies.enter(connection, PolicyIdentity("tiny", "in process", "a" * 64)),
         }
         seen = {

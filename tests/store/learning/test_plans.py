@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, evidence_costs, groups, policies, rewards
+from sciagent.store.learning import episodes, groups, policies, rewards
 from sciagent.store.views import episodes as report_episodes
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -23,8 +23,8 @@ READS: dict[str, Callable[[Any, int], object]] = {
     "turns with their proposals": lambda c, i: episodes.turns_of(c, [1, 2], 10),
     "what candidates cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10),
     "what imported values cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10, [("gap", "measured")]),
-    "what evidence cost": lambda c, i: evidence_costs.shares(c, [1, 2]),
-    "what computations cost": lambda c, i: evidence_costs.of_computations(c, PAID, [1, 2], 10),
+    "what evidence cost": lambda c, i: episodes.shares(c, [1, 2]),
+    "what computations cost": lambda c, i: episodes.of_computations(c, PAID, [1, 2], 10),
     "the last group": lambda c, i: groups.last_number(c, i),
     "open groups": lambda c, i: groups.of_campaign(c, i, "open"),
     "siblings": lambda c, i: groups.siblings(c, 1),

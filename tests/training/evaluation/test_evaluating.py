@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.evaluating import Evaluation
-from sciagent.training.evaluation.spec import load_evaluation
+from sciagent.training.evaluation.spec import EvaluatedCampaign, EvaluationAnswer, load_evaluation
 
 
 def evaluated(recipe: Path, workers: int = 1) -> tuple[EvaluationAnswer, list[EvaluatedCampaign]]:

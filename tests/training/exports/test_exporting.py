@@ -16,9 +16,8 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
 from sciagent.training.datasets import KINDS, DatasetWish
-from sciagent.training.exports.exporting import export
-from sciagent.training.exports.formats import FORMATS
-from sciagent.training.exports.messages import plain_message
+from sciagent.training.exports.exporting import FORMATS, export
+from sciagent.training.exports.source import plain_message
 from tests.support.exported import four_siblings, write_datasets
 from tests.support.rewarded import rewarded
 

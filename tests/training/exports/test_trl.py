@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.policies.rendering import prompt_ids
+from sciagent.agent.policies.templates import prompt_ids
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.exports.exporting import export
 from sciagent.training.reading import TrainingCampaign

@@ -14,7 +14,7 @@ import pytest
 
 from sciagent.agent import models
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import publishing, running, state
+from sciagent.training.learner import loading, running, state
 from sciagent.training.learner.settings import TrainingWish
 from sciagent.training.learner.step import Learner
 from tests.training.learner.test_running import run, weights
@@ -43,8 +43,8 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "in the update": (Learner, "gradient", 5),
     "between update and checkpoint": (state.RunFolder, "save", 2),
     "while a checkpoint is written": (state.os, "fsync", 3),
-    "between update and publishing": (publishing, "write_weights", 1),
-    "between the weights and the ledger": (publishing, "publish", 1),
+    "between update and publishing": (loading, "write_weights", 1),
+    "between the weights and the ledger": (loading, "publish", 1),
 }
 
 

@@ -148,7 +148,7 @@ from sciagent.training.learner.loading import load
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.actors import RolloutActors, SentEngine
 from sciagent.training.live.engines import InProcessEngine
-from sciagent.training.live.versions import identity_of
+from sciagent.training.live.engines import identity_of
 from sciagent.training.live.settings import LiveWish, TaskShare
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from sciagent import Campaign
 from sciagent.agent import models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import uses
-from sciagent.training.learner import publishing, state
+from sciagent.store.learning import training
+from sciagent.training.learner import loading, state
 from sciagent.training.learner.step import Learner
 from sciagent.training.live import waves
 from sciagent.training.live.engines import LearnersPolicy
@@ -49,8 +49,8 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "in the update": (Learner, "gradient", 2),
     "between update and checkpoint": (state.RunFolder, "save", 2),
     "while a checkpoint is written": (state.os, "fsync", 6),
-    "between the checkpoint and the uses": (uses, "write", 3),
-    "between update and publishing": (publishing, "write_weights", 1),
+    "between the checkpoint and the uses": (training, "write", 3),
+    "between update and publishing": (loading, "write_weights", 1),
 }
 
 

@@ -18,7 +18,7 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.agent.models import add_folder
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.policies import PolicyIdentity
-from sciagent.store.learning import uses
+from sciagent.store.learning import training
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import LossSettings, StepSettings
@@ -158,7 +158,7 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
     assert answer.steps == 4 and answer.stopped_by == "steps"
     assert [step.late for step in told] == [0, 1, 0, 0]
     with ledger.read() as connection:
-        versions = [version for _, _, version in uses.of_groups(connection, [1])]
+        versions = [version for _, _, version in training.of_groups(connection, [1])]
     assert len(set(versions)) == 2, "the group is used with its first rewards, and with the later ones"
     assert len({(use["turn_id"], use["reward_version_id"]) for use in used(ledger)}) == len(used(ledger))
     card = (tmp_path / "run" / "pairs" / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from sciagent.domain.policies import PolicyIdentity
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live.gathering import Gatherer
+from sciagent.training.live.late import Gatherer
 from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.waves import LocalWaves, Stopped
 from sciagent.training.rollouts.scripted import ScriptedPolicy

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import SpecError, UnknownNameError
-from sciagent.training.recipes.spec import RecipeSpec, load_recipe, stage_number
-from sciagent.training.recipes.stages import AnswersStage, EpisodesStage, LiveStage
+from sciagent.training.recipes.spec import AnswersStage, EpisodesStage, LiveStage, RecipeSpec, load_recipe, stage_number
 
 WHOLE = """
 recipe: small

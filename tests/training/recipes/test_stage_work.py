@@ -9,12 +9,9 @@ import pytest
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.progress import TrainedStep
-from sciagent.training.recipes.episodes import built_tasks
-from sciagent.training.recipes.spec import RecipeSpec
-from sciagent.training.recipes.stage_folders import StageFolder
-from sciagent.training.recipes.stage_work import RecipeRunSettings, StageWorker
-from sciagent.training.recipes.stages import AuditStage, EpisodesStage
-from sciagent.training.recipes.stopping import Interrupted, Stopping
+from sciagent.training.recipes.spec import AuditStage, EpisodesStage, RecipeSpec
+from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping
+from sciagent.training.recipes.stage_work import RecipeRunSettings, StageWorker, built_tasks
 from tests.training.recipes.made_recipes import write_practice
 
 STAGE = EpisodesStage(kind="demonstrations", groups=2, siblings=2, turns=1)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.standardise import rdkit_messages
 from sciagent.verification.retrosynthesis import Reaction, Route, Stock
 
 _NUCLEOPHILES = frozenset({3, 5, 9, 10, 11})  # O, N, n, lactam N, S; the reactant has hydrogen at the cut bond

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
-from sciagent.chemistry.crystals.charges import Assignment, assignment_of
 from sciagent.chemistry.crystals.contacts import is_metal, shortest_contact
+from sciagent.chemistry.crystals.prototypes import Assignment, assignment_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import (
     BARTEL_TAU,
@@ -28,10 +28,8 @@ from sciagent.domain.properties import (
     properties,
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
-from sciagent_verifiers.crystal_verifier import CrystalVerifier, no_crystal, refused
-from sciagent_verifiers.fast.compounds.compositions import tolerance_factors
-from sciagent_verifiers.fast.compounds.elements import known_elements
-from sciagent_verifiers.fast.compounds.scarcity import scarcity
+from sciagent_verifiers.base import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.fast.compounds.compositions import known_elements, scarcity, tolerance_factors
 
 FORMULA = Level(method="formula")
 CELL = Level(method="cell as proposed")

@@ -10,14 +10,13 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
-from sciagent.domain.tiers import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.crystal_verifier import CrystalVerifier, no_crystal, refused
-from sciagent_verifiers.fast.compounds.elements import known_elements
-from sciagent_verifiers.fast.hazards.crystal_screen import CrystalRule, crystal_rule_names, screen_crystal
-from sciagent_verifiers.fast.hazards.names import crystal_rule
+from sciagent_verifiers.base import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.fast.compounds.compositions import known_elements
+from sciagent_verifiers.fast.hazards.crystal_screen import CrystalRule, crystal_rule, crystal_rule_names, screen_crystal
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200

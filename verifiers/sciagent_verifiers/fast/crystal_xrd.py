@@ -33,12 +33,9 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )  # fmt: skip
-from sciagent_simulators.powder.background import PreparedPattern, prepared
-from sciagent_simulators.powder.fitted_series import fitted_series
-from sciagent_simulators.powder.pattern import ENDINGS, read_pattern
-from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit
-from sciagent_simulators.powder.radiation import lines_of
-from sciagent_simulators.powder.reflections import Reflections, reflections_of
+from sciagent_simulators.powder.pattern import ENDINGS, PreparedPattern, prepared, read_pattern
+from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit, fitted_series
+from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of
 
 MARGIN = 2.0  # degrees beyond the pattern within which reflections may move into it
 CONDITIONS = {

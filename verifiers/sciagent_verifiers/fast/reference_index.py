@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
-from sciagent.chemistry.rdkit_log import rdkit_messages
-from sciagent.chemistry.standardise import normalise, parent
+from sciagent.chemistry.standardise import normalise, parent, rdkit_messages
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.verification.contract import StructureFile
-from sciagent_verifiers.fast.reference_folder import ReferenceFolder
-from sciagent_verifiers.fast.reference_novelty import Neighbour
+from sciagent_verifiers.fast.reference_novelty import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
 STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount

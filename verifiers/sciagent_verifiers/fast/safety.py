@@ -10,13 +10,13 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
-from sciagent.domain.tiers import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.hazards.names import molecule_rule
+from sciagent_verifiers.base import MoleculeVerifier, refused
+from sciagent_verifiers.fast.hazards.crystal_screen import molecule_rule
 from sciagent_verifiers.fast.hazards.screen import Hazard, Rule, rule_names, screen
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200

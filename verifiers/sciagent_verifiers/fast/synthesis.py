@@ -11,15 +11,15 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Level, Property, PropertyAtLevel, at
-from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
+from sciagent_verifiers.base import MoleculeVerifier, refused
 from sciagent_verifiers.fast.descriptors import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LONGEST_NAMES = 120
 

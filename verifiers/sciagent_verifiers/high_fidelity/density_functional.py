@@ -11,17 +11,18 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.standardise import atoms_of
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.solvents import PyscfSolvent, SolventModel
+from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.conformer_average import (
     AVERAGE,
     AVERAGE_CONFORMERS,
     ROOM_TEMPERATURE,
     Average,
+    ConformerCalculation,
     average_fault,
 )
-from sciagent_verifiers.high_fidelity.conformer_calculation import ConformerCalculation
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",

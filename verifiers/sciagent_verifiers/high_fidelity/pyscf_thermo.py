@@ -15,11 +15,10 @@ from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQU
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_relax import pyscf_hessian
 from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
-from sciagent_simulators.thermochemistry.minimum import minimum
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, normal_modes
-from sciagent_simulators.thermochemistry.pyscf_hessian import pyscf_hessian
+from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
 from sciagent_verifiers.high_fidelity.density_functional import (
     DIFFUSE,
     NONLOCAL,

@@ -10,11 +10,11 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.programs import CREST
 from sciagent.verification.contract import Context, Cost, Finding, Tier
 from sciagent_simulators.conformers import KCAL, ensemble_of, resolved
-from sciagent_simulators.geometry import GeometryProtocol, prepare
-from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_simulators.programs.crest import crest
+from sciagent_simulators.programs.xtb import crest
+from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
-from sciagent_verifiers.programs.program_verifier import ProgramVerifier, with_output
+from sciagent_verifiers.programs.self_consistent_field import ProgramVerifier, with_output
 
 
 class CrestConformersSettings(EnsembleSettings):

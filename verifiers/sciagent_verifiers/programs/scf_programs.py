@@ -1,11 +1,17 @@
-"""The verifier `orca.scf`: frontier orbitals, dipole and total energy by ORCA."""
+"""The verifier `orca.scf`: frontier orbitals, dipole and total energy by ORCA.
+
+The verifier `gaussian.scf`: frontier orbitals, dipole and total energy by Gaussian.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
-from sciagent.programs import ORCA
+from pydantic import model_validator
+
+from sciagent.programs import GAUSSIAN, ORCA
+from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN_SCF, NOT_HERE
 from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
 
@@ -39,3 +45,46 @@ class OrcaScf(SelfConsistentField):
     def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
         """Returns a basis set with diffuse functions where anions are expected."""
         return {"basis": "def2-SVPD"} if self.settings.basis == "def2-SVP" and min(charges, default=0) < 0 else {}
+
+
+class GaussianScfSettings(ProgramScfSettings):
+    """A self-consistent field by Gaussian. Names that sciagent knows mean the same in every engine."""
+
+    @model_validator(mode="after")
+    def _gaussian_has_it(self) -> Self:
+        if any(part in self.functional.lower() for part in NOT_HERE):
+            raise ValueError(f"Gaussian has no {self.functional}; pyscf.scf or orca.scf may")
+        if self.basis.lower() in DIFFUSE:
+            raise ValueError(
+                f"Gaussian has no {self.basis}; a basis with diffuse functions is 6-31+G(d) or aug-cc-pVDZ"
+            )
+        if self.dispersion == "d4":
+            raise ValueError("Gaussian has no D4; use dispersion: d3bj")
+        return self
+
+
+class GaussianScf(SelfConsistentField):
+    """Orbitals, dipole and total energy by Gaussian 16 or 09, in the gas phase or an implicit solvent.
+
+    It needs Gaussian, which is commercial: `g16` or `g09` on the path, or the file that SCIAGENT_GAUSSIAN names, in the
+    environment that it needs (g16root, GAUSS_EXEDIR). It gets 70 % of the rung's memory; its scratch files lie in the
+    job's folder.
+
+    The geometry is the one of `pyscf.scf` and `xtb.singlepoint` with the same `geometry:`. The grid is UltraFine. The
+    dipole of an ion is about its centre of mass. Double hybrids and correlated methods are refused.
+
+    The verifier is not tested with the real program: tests read recorded output and run a program that writes it. The
+    reader and cclib 1.8.1 gave equal values for seven outputs of Gaussian 16 in cclib's test data (not part of this
+    package).
+
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
+
+    Source: Frisch et al., Gaussian 16, Gaussian, Inc., Wallingford CT (2016).
+    """
+
+    name = "gaussian.scf"
+    version = "1"
+    programs = (GAUSSIAN,)
+    Settings = GaussianScfSettings
+    settings: GaussianScfSettings
+    scf = GAUSSIAN_SCF

@@ -35,7 +35,7 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
 )  # fmt: skip
-from sciagent_simulators.potentials import registry
+from sciagent_simulators.potentials import potential as registry
 from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, EnergyScale, Potential
 from sciagent_simulators.potentials.relaxing import Relaxed, relax
 
@@ -106,7 +106,7 @@ class ForceField(Verifier[Crystal]):
     preload: ClassVar[tuple[str, ...]] = (
         "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "pymatgen.io.cif",
         "pymatgen.symmetry.analyzer", "torch",
-        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.reference_elements",
+        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.known_phases",
         "sciagent_simulators.potentials.relaxing",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]

@@ -3,22 +3,136 @@
 The prompt contains the rubric and a computed description of the molecule. It contains no name, rationale or note that a
 model or a user wrote about the molecule, so no such text can ask for a grade. An invalid answer is an error. It never
 counts as a grade, not even as 0.
+
+Rubrics: the weighted criteria, some with a gate, by which a judge grades a molecule.
+
+A rubric is read from a YAML file or written directly in the settings. The settings always contain the whole rubric, so
+every change of a word changes the hash, and the ledger can be read without the file.
+
+Requests to a language model for votes, and their results.
+
+Each vote is a separate request with its own seed and its own order of the criteria, since models favour what comes
+first. A request is repeated, after a pause, if the server does not answer, but not if the answer is unreadable.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import random
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Annotated, Any
 
-from sciagent.agent.messages import Message
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
+from sciagent.errors import SciagentError, SimulatorError, SpecError
+from sciagent.verification.files import content_of
 from sciagent_verifiers.fast.descriptors import functions
-from sciagent_verifiers.simulation.rubric import Criterion, Rubric
+
+MAX_CRITERIA = 12
+HIGHEST = 10
+
+Line = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class Criterion(BaseModel):
+    """One question with the answers it takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", description="What results call it.")
+    question: str = Field(min_length=1, max_length=1000, description="What is asked.")
+    weight: float = Field(1.0, strict=True, gt=0, le=1000, allow_inf_nan=False, description="In the weighted mean.")
+    scale: dict[int, Line] = Field(description="What each grade means: 0, 1, … in whole numbers, worst first.")
+    gate: int | None = Field(
+        None, strict=True, ge=1, description="The least mean grade; below it a molecule fails, whatever the rest says."
+    )
+
+    @field_validator("scale")
+    @classmethod
+    def _whole(cls, value: dict[int, str]) -> dict[int, str]:
+        if sorted(value) != list(range(len(value))) or not 2 <= len(value) <= HIGHEST + 1:
+            raise ValueError(f"grades are 0, 1, … without a gap, two at least and {HIGHEST} the highest")
+        return dict(sorted(value.items()))
+
+    @model_validator(mode="after")
+    def _gate_on_the_scale(self) -> Criterion:
+        if self.gate is not None and self.gate > self.top:
+            raise ValueError(f"the gate of {self.name} is {self.gate}; its scale ends at {self.top}")
+        return self
+
+    @property
+    def top(self) -> int:
+        return len(self.scale) - 1
+
+
+class Rubric(BaseModel):
+    """Weighted criteria, some of them with a gate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="What levels call it.")
+    goal: str = Field("", max_length=2000, description="What the molecule is for.")
+    criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=MAX_CRITERIA, description="What is graded.")
+
+    @field_validator("criteria")
+    @classmethod
+    def _different(cls, value: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+        names = [criterion.name for criterion in value]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f'two criteria are called "{twice}"')
+        return value
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the rubric's content; the layout of the file does not matter."""
+        return content_hash(self.model_dump(mode="json"))
+
+    @property
+    def gated(self) -> tuple[Criterion, ...]:
+        return tuple(criterion for criterion in self.criteria if criterion.gate is not None)
+
+
+def _content(value: Any, info: ValidationInfo) -> Any:
+    """Returns the content of the file if the value is a path; relative paths start at the campaign file's folder."""
+    if not isinstance(value, str):
+        return value
+    base = (info.context or {}).get("base")
+    path = (Path(base) if base is not None else Path.cwd()) / value
+    return read_rubric(str(path.resolve()), value, content_of(path, value))
+
+
+RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=str | Rubric)]
+
+
+@lru_cache(maxsize=64)
+def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
+    """Returns the mapping in a YAML file, unvalidated. shown: the file's name in messages. sha256: part of the cache
+    key, so that an edited file is read again. Raises ValueError for an invalid file."""
+    from sciagent.inputs.document import read, read_text, report
+
+    try:
+        document = read(read_text(Path(path)), "a rubric", "name: NAME")
+    except SpecError as error:
+        raise ValueError(str(error)) from None
+    if document.faults:
+        raise ValueError(report(shown, document.faults))
+    rubric: Mapping[str, Any] = document.data
+    return rubric
+
 
 LONGEST = 40_000  # characters; a longer answer is invalid
 LONGEST_REASON = 1000
@@ -175,3 +289,106 @@ def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
 def _mean(values: Sequence[float], floor: float) -> Quantity:
     spread = statistics.stdev(values) / math.sqrt(len(values))
     return Quantity(statistics.fmean(values), "1", max(spread, floor), n=len(values))
+
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
+AT_ONCE = 8  # largest number of concurrent requests to a server
+PER_TOKEN = 3.5  # characters per token, roughly
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """The result of one request."""
+
+    seed: int
+    order: tuple[str, ...]
+    """Names of the criteria in the order that the model was shown."""
+    vote: Vote | None
+    fault: str = ""
+    """Why there is no vote; empty if there is one."""
+    reason: Reason | None = None
+    """The reason, if the model or the server failed; None if only the answer is invalid."""
+    tokens: int = 0
+    """Tokens of prompt and answer as reported by the server; estimated if it reports none."""
+
+
+@lru_cache(maxsize=1)
+def local(model: str) -> PolicyClient:
+    """Returns a model of `sciagent models`, on the CPU, since a GPU cannot be used after the fork for each job."""
+    from sciagent.agent.policies.local import LocalPolicy
+
+    return LocalPolicy(model, device="cpu", threads=1)
+
+
+@lru_cache(maxsize=4)
+def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
+    """Returns a model behind a server. The key is read from this process's environment and is stored nowhere else."""
+    from sciagent.agent.policies.endpoint import EndpointPolicy
+
+    key = os.environ.get(api_key_env) if api_key_env else None
+    policy = EndpointPolicy(model, endpoint, key, timeout)
+    # The client imports and builds these at its first request, in most of a second. Here it happens before the fork.
+    from openai.resources.chat.completions import completions  # noqa: F401
+    from openai.types.chat import ChatCompletion
+
+    ChatCompletion.model_rebuild()
+    return policy
+
+
+@contextmanager
+def available() -> Iterator[None]:
+    """Raises SimulatorError bad_environment (model_unreachable) where the model is not available on this machine."""
+    try:
+        yield
+    except (SciagentError, OSError) as error:
+        raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error)) from error
+
+
+def ask(
+    policy: PolicyClient,
+    rubric: Rubric,
+    description: str,
+    numbers: Sequence[int],
+    sampling: Sampling,
+    version: str,
+    structured: bool,
+    at_once: int,
+) -> list[Ballot]:
+    """Returns a ballot for each seed, in order. numbers: the seeds. version: the model that must answer."""
+
+    def ask(seed: int) -> Ballot:
+        order = list(rubric.criteria)
+        random.Random(seed).shuffle(order)
+        ballot = partial(Ballot, seed, tuple(criterion.name for criterion in order), None)
+        question = messages(rubric, order, description)
+        chosen = replace(sampling, seed=seed, schema=schema(order) if structured else None)
+        try:
+            sampled = _sampled(policy, question, chosen)
+        except PolicyError as error:
+            return ballot(str(error), Reason.MODEL_UNREACHABLE)
+        written = sum(len(message.content) for message in (*question, sampled.message))  # characters
+        tokens = sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
+        if sampled.policy != version:
+            fault = f'"{sampled.policy}" answered, not "{version}"; if it is the model that is meant, set version to it'
+            return ballot(fault, Reason.MODEL_CHANGED, tokens)
+        if sampled.finish == "length":
+            return ballot(f"cut off after {sampled.output_tokens} tokens", tokens=tokens)
+        try:
+            return replace(ballot(tokens=tokens), vote=read_vote(sampled.message.content, rubric))
+        except BadVoteError as error:
+            return ballot(str(error), tokens=tokens)
+
+    with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
+        return list(threads.map(ask, numbers))
+
+
+def _sampled(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:
+    """Returns the answer; repeats the request after errors that may pass. Raises PolicyError."""
+    for pause in PAUSES:
+        try:
+            return policy.sample(question, (), sampling)
+        except PolicyError as error:
+            if not error.retry:
+                raise
+            time.sleep(pause)
+    return policy.sample(question, (), sampling)

@@ -22,18 +22,17 @@ from pydantic import (
 
 from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.addresses import address_fault
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, seed_of
+from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
-from sciagent.domain.tiers import Tier
+from sciagent.domain.text import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier
-from sciagent_verifiers.simulation import judge_requests as asking
-from sciagent_verifiers.simulation.judge_votes import described, margin, messages, score
-from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
+from sciagent_verifiers.base import MoleculeVerifier
+from sciagent_verifiers.simulation import judge_votes as asking
+from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
 
 WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
 KEPT = 40_000  # characters; largest total of the reasons in the diagnostics
@@ -154,7 +153,7 @@ class LmJudge(MoleculeVerifier):
 
     def prepare(self) -> None:
         from sciagent.agent import models
-        from sciagent.agent.conversion import check_extra
+        from sciagent.agent.models import check_extra
 
         variable = self.settings.api_key_env
         with asking.available():

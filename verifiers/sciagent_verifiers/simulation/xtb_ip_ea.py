@@ -9,8 +9,9 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of
-from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_simulators.geometry import Geometry, bonds_of
+from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
 from sciagent_verifiers.method_errors import XTB_IP_EA
 from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding

@@ -10,12 +10,12 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
-from sciagent_simulators.geometry import Geometry, GeometryProtocol
-from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametrised
+from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.method_errors import XTB_SOLVATION
-from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
-from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
+from sciagent_verifiers.simulation.tight_binding import OTHER, REPEATABILITY, GfnMethod, Repeatability, TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}

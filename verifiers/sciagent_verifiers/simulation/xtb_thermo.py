@@ -8,11 +8,11 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
-from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
+from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, ionised, relax
-from sciagent_simulators.thermochemistry.minimum import minimum
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, normal_modes
+from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 from sciagent_verifiers.thermal import (

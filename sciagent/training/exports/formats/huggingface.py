@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.exports.messages import write_split
-from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.exports.source import DatasetFolder, write_split
 from sciagent.training.splits import SPLITS
 
 USAGE = """

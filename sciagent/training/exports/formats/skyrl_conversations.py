@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent.training.columns import schema
-from sciagent.training.exports.conversations import COLUMNS, conversations
-from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
+from sciagent.training.exports.source import DatasetFolder, SplitTable, write_tables
 
 USAGE = """
 With SkyRL 0.3. Each row is a conversation whose last answer is trained, as is SkyRL's default

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.columns import EPISODE, TableColumn, schema
-from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.sequences import sequences
-from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.exports.source import DatasetFolder, SplitTable, sequences, write_tables
 from sciagent.training.splits import Split
 
 COLUMNS = (

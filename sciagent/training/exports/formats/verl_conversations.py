@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.columns import schema
-from sciagent.training.exports.conversations import COLUMNS, conversations
-from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.messages import plain_message
-from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
+from sciagent.training.exports.source import DatasetFolder, SplitTable, plain_message, write_tables
 from sciagent.training.splits import Split
 
 AS_JSON = tuple(

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.prompts import prompt_type, prompts
-from sciagent.training.exports.source import DatasetFolder
-from sciagent.training.exports.token_tables import token_table
+from sciagent.training.exports.source import DatasetFolder, SplitTable, prompt_type, prompts, token_table, write_tables
 from sciagent.training.splits import Split
 
 LOADER = "verl_rows.py"

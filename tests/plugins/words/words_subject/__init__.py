@@ -13,8 +13,7 @@ from typing import Any
 
 from sciagent.chemistry.fingerprint import Features, StructureFingerprint
 from sciagent.chemistry.structure_files import StructureRecord
-from sciagent.chemistry.subjects.base import CandidateColumns, LibraryVersions, Standardised, Subject, Words
-from sciagent.chemistry.subjects.edit_set import EditSet
+from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
 from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property

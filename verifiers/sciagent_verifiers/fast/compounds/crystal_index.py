@@ -18,14 +18,13 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal
-from sciagent.chemistry.crystals.family import family, same
 from sciagent.chemistry.crystals.files import ENDINGS, read_crystals
 from sciagent.chemistry.crystals.likeness import structure_of
 from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.prototypes import family, same
 from sciagent.errors import InvalidCandidateError
 from sciagent.verification.contract import ReferenceFile
-from sciagent_verifiers.fast.reference_folder import ReferenceFolder
-from sciagent_verifiers.fast.reference_novelty import Neighbour
+from sciagent_verifiers.fast.reference_novelty import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format, families or likeness change
 MAX_MATCHES = 200

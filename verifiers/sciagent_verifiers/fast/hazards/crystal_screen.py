@@ -2,6 +2,8 @@
 
 Rules only recognise compounds. They contain nothing on synthesis, handling or use. A rule of `crystal_rules.csv` needs
 all of its elements if it has a condition here, and any of them if it has none.
+
+Checks names of safety rules: those of one screen mean nothing to the other.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals.charges import assignment_of
 from sciagent.chemistry.crystals.contacts import is_metal
+from sciagent.chemistry.crystals.prototypes import assignment_of
 from sciagent.domain.outcomes import Reason
-from sciagent_verifiers.fast.hazards.screen import Hazard
+from sciagent.errors import did_you_mean
+from sciagent_verifiers.fast.hazards.screen import Hazard, rule_names
 
 GROUPS: tuple[Reason, ...] = (Reason.RADIOACTIVE, Reason.EXPLOSIVE, Reason.ACUTE_HAZARD)
 """The gravest group comes first. If rules of several groups match, it gives the reason of the refusal."""
@@ -149,3 +152,28 @@ def screen_crystal(crystal: Crystal, more: Sequence[CrystalRule] = ()) -> tuple[
     compound = Compound(crystal)
     alerts = [rule for rule in (*crystal_rules(), *more) if rule.matches(compound)]
     return tuple(sorted(alerts, key=lambda alert: GROUPS.index(alert.group)))
+
+
+MOLECULES, CRYSTALS = "molecules", "crystals"
+PAGES = {MOLECULES: "docs/safety.md", CRYSTALS: "docs/crystal_safety.md"}
+
+
+def molecule_rule(name: str) -> str:
+    """Returns the name. Raises ValueError if the screen of molecules has no such rule."""
+    return _known(name, MOLECULES)
+
+
+def crystal_rule(name: str) -> str:
+    """Returns the name. Raises ValueError if the screen of crystals has no such rule."""
+    return _known(name, CRYSTALS)
+
+
+def _known(name: str, screen: str) -> str:
+    names = {MOLECULES: rule_names(), CRYSTALS: crystal_rule_names()}
+    known = names.pop(screen)
+    if name in known:
+        return name
+    for other, rules in names.items():
+        if name in rules:
+            raise ValueError(f'"{name}" is a safety rule for {other}, not for {screen}; {PAGES[screen]} lists those')
+    raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}; {PAGES[screen]} lists them')

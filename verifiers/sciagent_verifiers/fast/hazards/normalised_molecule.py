@@ -99,7 +99,7 @@ class Drawing:
 def _plain(mol: Any, labelled: bool) -> Any:
     from rdkit import Chem
 
-    from sciagent.chemistry.rdkit_log import rdkit_messages
+    from sciagent.chemistry.standardise import rdkit_messages
 
     changed = Chem.RWMol(mol)
     if labelled:

@@ -1,1 +1,0 @@
-"""Work of people in a campaign: they claim tasks, and what they enter becomes evidence."""

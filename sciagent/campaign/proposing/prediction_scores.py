@@ -1,0 +1,145 @@
+"""Scores of predictions against the answers of paid rungs, by the CRPS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
+from sciagent.domain.ladder import Tier
+from sciagent.domain.properties import properties
+from sciagent.domain.quantities import Quantity, convert
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.views import episodes as ask
+from sciagent.store.views.candidates import rung_values
+from sciagent.store.views.episodes import PredictionMade
+
+CHUNK = 500
+
+
+COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
+
+
+def read(predicted: Any) -> dict[str, tuple[float, float]]:
+    """Returns (value, error) by property from the predictions of a proposal; invalid ones are left out."""
+    predictions = {}
+    for name, stated in predicted.items() if isinstance(predicted, dict) else ():
+        if isinstance(stated, dict):
+            numbers = [float(x) for x in (stated.get("value"), stated.get("error")) if isinstance(x, int | float)]
+            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
+                predictions[str(name)] = numbers[0], numbers[1]
+    return predictions
+
+
+def stated_in(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
+    """Returns a prediction, given in the property's canonical unit, in the unit that the campaign chose."""
+    shown = shown_quantity(name, Quantity(value, properties()[name].unit, error), units)
+    return shown.value, shown.uncertainty or 0.0
+
+
+def in_canonical(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
+    """Returns a prediction, given in the unit that the campaign chose, in the property's canonical unit."""
+    converted = convert(Quantity(value, unit_of(name, units), error), properties()[name])
+    return converted.value, converted.uncertainty or 0.0
+
+
+def crps(value: float, error: float, answer: float) -> float:
+    """Returns the continuous ranked probability score of N(value, error²) at the answer, in its unit; 0 is best.
+
+    error: standard deviation; at 0 the score is the distance. The score is proper: an honest prediction is best on
+    average. Raises ValueError for an error below 0 or numbers that are not finite.
+    Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21.
+    """
+    if not all(map(math.isfinite, (value, error, answer))) or error < 0:
+        raise ValueError(f"no score for {value} ± {error} at {answer}")
+    if error == 0:
+        return abs(answer - value)
+    z = (answer - value) / error
+    if not math.isfinite(z):
+        return abs(answer - value)
+    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return error * (z * math.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
+
+
+@dataclass
+class PredictionRecord:
+    """Sums over a group of answered predictions, in the property's unit."""
+
+    n: int = 0
+    score: float = 0.0
+    off: float = 0.0
+    """Sum of predicted minus measured."""
+    within: int = 0
+    """Number of answers within one predicted standard deviation."""
+    within_90: int = 0
+    """Number of answers within 1.64 predicted standard deviations."""
+    _mean: float = 0.0
+    _squares: float = 0.0
+    """Sum of squared distances of the answers from their mean, updated by Welford's method."""
+
+    def add(self, value: float, error: float, answer: float) -> None:
+        self.n += 1
+        self.score += crps(value, error, answer)
+        self.off += value - answer
+        self.within += abs(value - answer) <= error
+        self.within_90 += abs(value - answer) <= COVERS_90 * error
+        distance = answer - self._mean
+        self._mean += distance / self.n
+        self._squares += distance * (answer - self._mean)
+
+    @property
+    def crps(self) -> float:
+        """Mean score."""
+        return self.score / self.n
+
+    @property
+    def bias(self) -> float:
+        """Mean of predicted minus measured."""
+        return self.off / self.n
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the answers; None below two."""
+        return math.sqrt(self._squares / (self.n - 1)) if self.n > 1 else None
+
+
+class AnsweredPrediction(NamedTuple):
+    """A prediction with the answer of a rung, replicates pooled; in the unit that the campaign chose."""
+
+    rung: RungRow
+    property: str
+    made: PredictionMade
+    value: float
+    error: float
+    answer: float
+
+
+def answered(
+    connection: Connection, row: CampaignRow, predictions: Iterable[PredictionMade]
+) -> Iterator[AnsweredPrediction]:
+    """Yields the predictions that a paid rung has answered, with the answer; reads 500 predictions at a time."""
+    paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
+    stream, units = iter(predictions), row.units
+    while chunk := list(islice(stream, CHUNK)):
+        stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
+        for rung in paid:
+            for id_, values in rung_values(connection, list(stated), rung).items():
+                prediction, expected = stated[id_]
+                for name, quantity in (values or {}).items():
+                    if name in expected:
+                        numbers = stated_in(name, *expected[name], units)
+                        answer = shown_quantity(name, quantity, units).value
+                        yield AnsweredPrediction(rung, name, prediction, *numbers, answer)
+
+
+def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
+    """Returns the scores of the latest n predictions of all proposers: {(rung, property): record}, in ladder order."""
+    records: dict[tuple[int, str, str], PredictionRecord] = {}
+    for rung, name, _, *numbers in answered(connection, row, ask.predictions(connection, row, n)):
+        records.setdefault((rung.position, rung.name, name), PredictionRecord()).add(*numbers)
+    return {(rung, name): record for (_, rung, name), record in sorted(records.items())}

@@ -1,1 +1,0 @@
-"""Rewards from the ledger: what candidates were worth and cost at a watermark, published as versions."""

@@ -1,1 +1,0 @@
-"""The campaign file: its keys, the checks on it, and the differences between two files."""

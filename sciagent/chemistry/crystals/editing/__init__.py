@@ -1,1 +1,0 @@
-"""Edits that turn a crystal into another one."""

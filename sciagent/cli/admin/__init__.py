@@ -1,1 +1,0 @@
-"""Commands for the ledger, the installation and the benchmarks."""

@@ -1,1 +1,0 @@
-"""Commands that start, show and report campaigns."""

@@ -1,1 +1,0 @@
-"""Commands for workers, jobs and clusters."""

@@ -1,1 +1,0 @@
-"""Commands for language models and their traces."""

@@ -1,1 +1,0 @@
-"""Commands with which people steer a campaign."""

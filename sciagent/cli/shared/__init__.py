@@ -1,1 +1,0 @@
-"""Options, messages and progress that commands share."""

@@ -1,1 +1,0 @@
-"""Jobs: their states, resources and budget, and the rules for retries."""

@@ -1,1 +1,0 @@
-"""People who use a ledger through the server: their roles, and who did an act."""

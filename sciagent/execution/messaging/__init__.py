@@ -1,1 +1,0 @@
-"""Message brokers, and the messages that wake workers and drivers."""

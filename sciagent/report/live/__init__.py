@@ -1,1 +1,0 @@
-"""Views of running campaigns: metrics and snapshots."""

@@ -1,1 +1,0 @@
-"""The audit of dropped candidates: estimates how many hits the scheduler missed."""

@@ -1,1 +1,0 @@
-"""The kinds of rows that trainings take from data sets, one module each."""

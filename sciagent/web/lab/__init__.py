@@ -1,1 +1,0 @@
-"""Pages of the laboratory: my list, one task, labels, sheets."""

@@ -1,1 +1,0 @@
-"""Who may do what: sessions, passwords, roles, and what is refused before a page sees it."""

@@ -1,1 +1,0 @@
-"""The window of the chemist: campaigns and candidates, live."""

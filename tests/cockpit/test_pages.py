@@ -1,0 +1,145 @@
+"""The window of the chemist: the same numbers as the command line, and decisions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sciagent.domain.people import Role
+from sciagent.domain.states import CampaignState
+from sciagent.lab import answering
+from sciagent.report.answers import status
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.lab import tasks
+from sciagent.store.people import audit
+from tests.lab.conftest import drive
+from tests.lab.pages.test_tasks import shown
+from tests.lab.test_answering import entry, place, task_ids
+from tests.support.served_pages import HOST, Browser, Serve
+
+
+def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
+    server = serve()
+    [first, second, _] = task_ids(server.built)
+    answering.enter(server.built, first, entry("4.31 eV"))
+    answering.enter(server.built, second, entry("5.9 eV"))
+    with server.ledger.read() as connection:
+        told = status(connection, campaigns.get(connection, "gaps"))
+    viewer = server.person("vera", Role.VIEWER)
+    page = viewer.client.get("/campaigns/gaps").text
+    assert told.tasks is not None and f'<dd id="hits">{told.hits}</dd>' in page and told.hits == 1
+    assert f'<span id="answered">{told.tasks.answered}</span> answered' in page
+    rows = re.findall(r'<th scope="row">(\w+)</th>((?:<td>[\d.]+</td>)+)', page)
+    found = {rung: [float(cell) for cell in re.findall(r"<td>([\d.]+)", cells)][:6] for rung, cells in rows}
+    wanted = {r.rung: [r.running, r.done, r.passed, r.failed, r.inconclusive, r.errors] for r in told.rungs}
+    assert found == wanted
+    assert re.findall(r'class="smiles">(.*?)<', page) == ["Oc1ccccc1", "Cc1ccccc1O"], "those with a value alone"
+    assert "Pause" not in page, "a viewer decides nothing"
+    assert "gaps waiting" in shown(viewer, "/campaigns")
+
+
+def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
+    server = serve()
+    first = task_ids(server.built)[0]
+    answering.enter(server.built, first, entry("4.31 eV"))
+    answering.enter(server.built, first, entry("4.41 eV", who="ben", why="read again"))
+    viewer = server.person("vera", Role.VIEWER)
+    text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
+    assert "4.31 eV" in text and "4.41 eV" in text and "replaced" in text and "read again" in text and "A hit" in text
+    page = viewer.client.get("/campaigns/gaps/candidates/Oc1ccccc1").text
+    assert page.count('<th scope="row">lab</th>') == page.count(f'<a href="/tasks/{first}">') == 2
+    assert "homo_lumo_gap" not in text
+    assert viewer.get("/campaigns/gaps/candidates/CCCCCC").status_code == 400
+    listed = shown(viewer, "/campaigns/gaps/candidates?hits=1")
+    assert "Oc1ccccc1" in listed and "CCO" not in listed
+
+
+def verbs(person: Browser, path: str) -> list[str]:
+    """The decisions that a page offers."""
+    return re.findall(r'name="verb" value="(\w+)"', person.get(path).text)
+
+
+def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None:
+    server = serve()
+    carla, first = server.person("carla", Role.CHEMIST), task_ids(server.built)[0]
+    with server.ledger.read() as connection:
+        task = tasks.find(connection, first)
+    assert task is not None
+    path = f"/campaigns/gaps/candidates/{task.key}"
+    assert verbs(carla, path) == ["hold", "release", "promote", "veto"]
+    assert carla.post(path, {"verb": "veto", "why": " "}).status_code == 400
+    refused = carla.post(path, {"verb": "explode", "why": "x"}, headers={"referer": f"{HOST}{path}"})
+    assert refused.status_code == 400 and f'href="{path}">Back</a>' in refused.text
+    assert carla.post(path, {"verb": "veto", "why": "not stable in air"}).status_code == 303
+    assert place(server.built, first)[0] == "vetoed" and first not in task_ids(server.built)
+    with server.ledger.read() as connection:
+        [said] = directives.on(connection, server.built.row.id, task.candidate_id)
+        last = audit.head(connection)
+    assert (said.who, said.why) == ("carla", "not stable in air")
+    assert verbs(carla, path) == ["release"]
+    assert last is not None and (last.what, last.person_id) == ("veto", carla.person_id)
+
+
+def test_a_campaign_without_a_driver_is_handed_to_the_dispatcher(serve: Serve) -> None:
+    server = serve()
+    carla = server.person("carla", Role.CHEMIST)
+    assert carla.post("/campaigns/gaps/state", {"verb": "resume"}).status_code == 303
+    with server.ledger.read() as connection:
+        assert campaigns.get(connection, "gaps").hosted
+    assert carla.post("/campaigns/gaps/state", {"verb": "stop", "why": "enough"}).status_code == 303
+    with server.ledger.read() as connection:
+        assert not campaigns.get(connection, "gaps").hosted
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "}).status_code == 400
+
+
+def test_a_campaign_that_waits_for_people_is_paused_without_a_driver(serve: Serve) -> None:
+    server = serve()
+    carla = server.person("carla", Role.CHEMIST)
+    carla.post("/campaigns/gaps/state", {"verb": "resume"})
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": "the HPLC is serviced"}).status_code == 303
+    assert "Paused by carla: the HPLC is serviced." in shown(carla, "/campaigns/gaps")
+    with server.ledger.read() as connection:
+        row = campaigns.get(connection, "gaps")
+        assert row.state is CampaignState.PAUSED and not row.hosted and not tasks.listed(connection)
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": "again"}).status_code == 400
+    carla.post("/campaigns/gaps/state", {"verb": "resume"})
+    assert drive(server.built) is CampaignState.WAITING and len(task_ids(server.built)) == 3
+
+
+def test_campaigns_of_others_are_neither_listed_nor_shown(serve: Serve) -> None:
+    server = serve()
+    eve = server.person("eve", Role.CHEMIST, serve(name="others").built.row.id)
+    assert "gaps" not in shown(eve, "/campaigns") and "gaps" not in shown(eve, "/tasks")
+    assert eve.get("/campaigns/gaps").status_code == 404
+    assert eve.get("/campaigns/nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tasks/x",
+        "/tasks/99999999999999999999",
+        "/tasks/-1",
+        "/tasks/\u00b2",
+        "/tasks/\u0662",
+        "/campaigns?after=-1",
+        "/campaigns?after=9999999999999999999999999",
+        "/campaigns/gaps/candidates?after=x",
+        "/campaigns/gaps/candidates?after=2147483648",
+        "/campaigns/gaps/candidates?after=9999999999999999999999999",
+    ],
+)
+def test_an_address_that_makes_no_sense_says_so(serve: Serve, path: str) -> None:
+    reply = serve().person("anna").get(path)
+    assert reply.status_code in (400, 404) and '<p role="alert">' in reply.text, "a page with a sentence"
+
+
+def test_a_page_of_faults_needs_no_address_to_go_back_to(serve: Serve) -> None:
+    server = serve()
+    for browser in (server.person("anna"), server.nobody()):
+        for referer in ("http://[", "http://[::1", "\u00b2"):
+            reply = browser.get("/welcome/used", headers={"referer": referer.encode()})
+            assert reply.status_code == 404 and 'href="/"' in reply.text
+            reply = browser.get("/nowhere", headers={"referer": referer.encode()})
+            assert reply.status_code == 404 and "Back to the start" in reply.text

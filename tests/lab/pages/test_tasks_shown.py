@@ -1,0 +1,36 @@
+"""A task as its page shows it."""
+
+from __future__ import annotations
+
+from sciagent.campaign.core.build import Built
+from sciagent.lab import answering, claiming
+from sciagent.lab.listing import TaskReader
+from sciagent.lab.pages.tasks import TaskPage, read_task
+from sciagent.store.lab import tasks
+from tests.lab import conftest as lab
+from tests.lab.test_answering import entry, task_ids
+
+make = lab.make
+
+
+def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
+    built = make(lab="{ahead: 3, review: true}")
+    first = task_ids(built)[0]
+    vial = claiming.register(built, first, "ben", "free base", "made")
+    page = page_of(built, first)
+    assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last == 0 and page.latest is None
+    assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"
+    assert [each.code for each in page.vials] == [vial.code]
+    answering.enter(built, first, entry("4.31 eV"))
+    page = page_of(built, first)
+    assert page.waiting is not None and page.waiting.who == "anna" and page.last == page.waiting.id
+    answering.send_back(built, first, "ben", "which lamp?")
+    page = page_of(built, first)
+    assert page.waiting is None and page.latest is not None and page.latest.who == "anna" and page.last > page.latest.id
+
+
+def page_of(built: Built, task_id: int) -> TaskPage:
+    with built.ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+    assert task is not None
+    return read_task(built.ledger, task, TaskReader(built.ledger))

@@ -1,0 +1,73 @@
+"""Several measurements of a molecule: the verdict after enough of them, pooled, each by another person where blind."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.campaign.core.build import Built
+from sciagent.errors import SpecError, UsageError
+from sciagent.lab import answering, claiming
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.results import pooled
+from tests.lab.conftest import Make, drive
+from tests.lab.test_answering import entry, place
+
+
+def of_first(built: Built) -> list[LabTask]:
+    """The tasks of the molecule that is listed first."""
+    with built.ledger.read() as connection:
+        first = tasks.listed(connection)[0]
+        found = tasks.of_candidate(connection, first.candidate_id)
+    return sorted(found, key=lambda task: task.replicate)
+
+
+def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> None:
+    built = make(lab="{ahead: 10, replicates: 5, decide_after: 3}", budget="{lab_slots: 20}")
+    five = of_first(built)
+    assert [task.replicate for task in five] == [0, 1, 2, 3, 4]
+    with built.ledger.read() as connection:
+        assert len(tasks.listed(connection)) == 10, "two molecules, as `ahead` says"
+    for task, gap in zip(five[:2], ("4.5 eV", "4.7 eV"), strict=True):
+        answering.enter(built, task.id, entry(gap))
+        drive(built)
+        assert place(built, task.id)[0] == "pending"
+    answering.enter(built, five[2].id, entry("4.9 eV"))
+    assert place(built, five[0].id) == ("settled", "fail", False), "their mean is 4.7 eV, and 4.6 the limit"
+    answering.enter(built, five[3].id, entry("4.1 eV"))
+    assert place(built, five[0].id) == ("settled", "pass", True)
+    answering.enter(built, five[1].id, entry("5.9 eV", why="a digit"))
+    assert place(built, five[0].id) == ("settled", "fail", False), "a correction of one of them counts"
+    with built.ledger.read() as connection:
+        computation = built.asked[0].verifier.computation
+        found = pooled.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
+    [measured] = found.measured
+    assert measured.quantity.value == pytest.approx((4.5 + 5.9 + 4.9 + 4.1) / 4) and measured.quantity.n == 4
+
+
+def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -> None:
+    built = make(lab="{ahead: 6, replicates: 3}", budget="{lab_slots: 20}")
+    first, second, third = of_first(built)
+    answering.enter(built, first.id, entry("4.3 eV"))
+    answering.enter(built, second.id, entry(not_obtained="insoluble"))
+    assert place(built, first.id)[0] == "pending"
+    answering.enter(built, third.id, entry("4.3 eV"))
+    assert place(built, first.id) == ("settled", "pass", True)
+
+
+def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
+    built = make(lab="{ahead: 6, replicates: 2, blind: true}", budget="{lab_slots: 20}")
+    first, second = of_first(built)
+    claiming.claim(built, first.id, "anna")
+    with pytest.raises(UsageError, match="for another person"):
+        claiming.claim(built, second.id, "anna")
+    answering.enter(built, first.id, entry("4.3 eV"))
+    with pytest.raises(UsageError, match="for another person"):
+        answering.enter(built, second.id, entry("4.3 eV"))
+    answering.enter(built, second.id, entry("4.35 eV", who="ben"))
+    assert place(built, first.id) == ("settled", "pass", True)
+
+
+def test_more_answers_than_there_are_replicates_are_not_waited_for(make: Make) -> None:
+    with pytest.raises(SpecError, match="decide_after = 3, but there are only 2 replicates"):
+        make(lab="{replicates: 2, decide_after: 3}")

@@ -1,0 +1,24 @@
+"""Roles point to the policy of their last row."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.errors import UnknownNameError
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import policies
+
+
+def test_a_role_comes_before_a_policy_of_that_name(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        a = policies.enter(connection, PolicyIdentity("a@1", IN_PROCESS, "1" * 64))
+        b = policies.enter(connection, PolicyIdentity("b@2", IN_PROCESS, "2" * 64))
+        policies.promote(connection, "best", a, evaluation_id=None, who="me", why="")
+        assert policies.resolved(connection, "best").id == a and policies.resolved(connection, "b").id == b
+        policies.promote(connection, "best", b, evaluation_id=None, who="me", why="")
+        assert policies.resolved(connection, "best").id == b
+        undone = policies.rollback(connection, "best", who="me", why="worse")
+        assert (undone.policy_id, undone.why) == (a, "worse") and undone.undoes_id is not None
+        with pytest.raises(UnknownNameError, match='unknown role or policy "bst"; did you mean "best"'):
+            policies.resolved(connection, "bst")
