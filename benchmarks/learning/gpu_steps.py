@@ -28,7 +28,7 @@ from accelerate.state import AcceleratorState
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.local import InMemoryPolicy, LocalPolicy
-from sciagent.training.learner import batches as losses
+from sciagent.training.learner import batches
 from sciagent.training.learner import step as steps
 from sciagent.training.learner.batches import divided, micro_batch
 from sciagent.training.learner.loading import load
@@ -172,7 +172,7 @@ def disagreement(learner: Learner, found: Sequence[Sampled]) -> dict[str, Any]:
         batch = micro_batch(part, None, learner.device)
         with torch.no_grad():
             logits, _ = learner._forward(batch)
-            table = losses.distribution(logits, batch.temperature, None)
+            table = batches.distribution(logits, batch.temperature, None)
         gaps.append(table.gather(-1, batch.target[:, None])[:, 0] - batch.behaviour)
     gap = torch.cat(gaps).double()
     usual = LossSettings()

@@ -35,11 +35,6 @@ from sciagent.cli import (
     verifiers,
     workers,
 )
-from sciagent.cli import db as gc
-from sciagent.cli import evaluate as policy
-from sciagent.cli import models as serve_model
-from sciagent.cli import rollout as environment
-from sciagent.cli import workers as worker
 from sciagent.cli.shared import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -135,13 +130,13 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),
         Listed(verifiers.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
         Listed(files.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
-        Listed(gc.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"),
+        Listed(db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"),
         Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
     ),
     "Agents": (
         Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(models.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
-        Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+        Listed(models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
     ),
     "Learning": (
         Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
@@ -156,7 +151,9 @@ PANELS: dict[str, tuple[Listed, ...]] = {
             dispatcher.submit, "Hand in a campaign: serve or dispatcher drives it", "submit campaigns/quickstart.yaml"
         ),
         Listed(dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
-        Listed(worker.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"),
+        Listed(
+            workers.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"
+        ),
         Listed(workers.workers, "List workers and queues", "workers --all"),
         Listed(workers.drain, "Let a worker take no new jobs", "drain node7:4242:9f01ac"),
         Listed(workers.metrics, "Serve figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
@@ -169,12 +166,12 @@ GROUPS = {
     "audit": (person.audit_app, "Laboratory", "The trail of what people did"),
     "engines": (doctor.app, "Data", "Python environments of engines"),
     "models": (models.app, "Agents", "Language models on this machine"),
-    "adapters": (serve_model.adapters_app, "Agents", "LoRA adapters of a served model"),
+    "adapters": (models.adapters_app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (dataset.app, "Learning", "Data sets for training"),
     "train": (train.app, "Learning", "Train a model on a data set"),
-    "policy": (policy.app, "Learning", "Policies and their roles"),
-    "environment": (environment.app, "Learning", "The live ladder as an environment"),
+    "policy": (evaluate.app, "Learning", "Policies and their roles"),
+    "environment": (rollout.app, "Learning", "The live ladder as an environment"),
     "slurm": (workers.app, "Cluster", "Check a Slurm cluster and its profile"),
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
