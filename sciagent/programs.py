@@ -150,7 +150,8 @@ def find(program: Program) -> FoundProgram:
         try:
             found, printed = _asked(program, str(file), *_state(file))
         except _SilentError:  # asked again the next time: the machine may have been busy
-            found, printed = None, f"it prints no version within {program.patience:g} s"
+            found = None
+            printed = f"it prints no version within {program.patience:g} s"
         if found is not None:
             return found
         strangers.append(f"{file} is not {program.title}: {printed}")

@@ -42,7 +42,8 @@ class Case:
     ) -> Case:
         """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
-        hits, others = value[truth.hit], value[~truth.hit & ~np.isnan(value)]
+        hits = value[truth.hit]
+        others = value[~truth.hit & ~np.isnan(value)]
         if not len(hits) or not len(others):
             raise UsageError(f"{len(hits)} hits among {len(hits) + len(others)} answers; hits must be some, not all")
         return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names, known=known)

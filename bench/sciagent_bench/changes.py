@@ -26,7 +26,8 @@ def drawn(case: Case, n: int, top: float, rng: np.random.Generator) -> Case:
 def with_noise(case: Case, share: float, rng: np.random.Generator) -> Case:
     """Returns the case with a worthless rung: the terminal answers in random order. share: its cost, as a fraction of
     the terminal rung's. It stands above the rungs that cost less."""
-    scores, costs = case.truth.scores, case.truth.costs
+    scores = case.truth.scores
+    costs = case.truth.costs
     added = share * costs[:, -1]
     place = int((np.median(costs[:, :-1], axis=0) <= np.median(added)).sum())
     names = (*case.names[:place], "noise", *case.names[place:])

@@ -100,7 +100,8 @@ def scheduling(
     from sciagent_bench.lab.lab_command import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
-    shares, names = _shares(budgets), _listed(schedulers)
+    shares = _shares(budgets)
+    names = _listed(schedulers)
     if plot is not None:
         _check_plot(plot)
     _check_people(latency, per_week, [plot, stream, tables, only])

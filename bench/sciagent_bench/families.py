@@ -17,12 +17,15 @@ from sciagent_bench.simulate import Truth
 Draw = Callable[[int], Array]  # n to (n,) draws of mean 0 and variance 1
 Maker = Callable[[np.random.Generator, int], Array]
 
-STEEP, FLAT = (1.0, 10.0, 100.0, 1000.0), (1.0, 3.0, 10.0, 30.0)
+STEEP = (1.0, 10.0, 100.0, 1000.0)
+FLAT = (1.0, 3.0, 10.0, 30.0)
 LOADS = (0.5, 0.7, 0.9)
 FOOLED = 0.03  # fraction of the ordinary candidates that are false positives, in false-positives
 RISE = 1.3  # rise of the mean, in standard deviations, in drift
 SLOPE = 0.3  # change of the log of the noise per unit of the truth, in heteroscedastic
-FAILS, FAILS_AT, FAILS_HIGH = 0.05, 2, 0.4  # rate for all; for the best tenth, this rung and this rate; in failures
+FAILS = 0.05
+FAILS_AT = 2
+FAILS_HIGH = 0.4  # rate for all; for the best tenth, this rung and this rate; in failures
 
 
 def below(truth: Array, loads: tuple[float, ...], draw: Draw, noise: Array | float = 1.0) -> Array:

@@ -34,7 +34,8 @@ class Curve:
     def of(cls, run: Replay, truth: Truth, stream: bool = False) -> Curve:
         """Returns the curve in index order. The run of a pool is in this order; that of a stream is sorted."""
         order = index_order(run) if stream else np.arange(len(run.of))
-        cost, hit = np.array(run.cost, dtype=float)[order], np.array(run.hit, dtype=bool)[order]
+        cost = np.array(run.cost, dtype=float)[order]
+        hit = np.array(run.hit, dtype=bool)[order]
         return cls(np.cumsum(cost) / truth.exhaustive, np.cumsum(hit) / truth.hit.sum())
 
     def cost_to(self, mark: float) -> float | None:

@@ -58,10 +58,13 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
     stream: number of candidates per batch; each batch brings its share of the budget. 0 means that all are there from
     the start. enough: recall at which a pool stops.
     """
-    n, run = len(truth.scores), Replay()
-    hits, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))
+    n = len(truth.scores)
+    run = Replay()
+    hits = 0
+    wanted = max(1, int(np.ceil(enough * truth.hit.sum())))
     size = stream or n
-    c, k = truth.scores.shape[1], truth.costs.shape[1]
+    c = truth.scores.shape[1]
+    k = truth.costs.shape[1]
     pool = CandidatePool(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), truth.rungs, slots=SLOTS)
     columns = [pool.columns(j) for j in pool.paid]
     for start in range(0, n, size):
@@ -71,14 +74,16 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
         while hits < wanted or stream:
             bought = False
             for purchase in buyer.choose(pool, limit - spent):
-                of, rung = purchase.of, purchase.rung
+                of = purchase.of
+                rung = purchase.rung
                 cost = float(truth.costs[of, rung])
                 if pool.closed[of, rung] or spent + cost > limit * (1 + 1e-12):
                     continue
                 bought = True
                 spent += cost
                 answer = truth.scores[of, columns[rung]]
-                pool.closed[of, rung], pool.scores[of, columns[rung]] = True, answer
+                pool.closed[of, rung] = True
+                pool.scores[of, columns[rung]] = answer
                 pool.tried[rung] += 1
                 pool.failed[rung] += bool(np.isnan(answer).all())
                 last = rung == k - 1

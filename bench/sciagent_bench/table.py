@@ -114,7 +114,8 @@ def read_sheet(path: Path) -> Sheet:
         with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = [name.strip() for name in next(reader, [])]
-            rows, lines = [], []
+            rows = []
+            lines = []
             for row in reader:
                 line = reader.line_num
                 if not row:

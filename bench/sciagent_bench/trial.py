@@ -72,7 +72,8 @@ def trials(
 
 def run(source: Source, trial: Trial) -> list[float | None]:
     """Returns the recall, or the cost of each recall in MARKS. A pool's run stops at the last one."""
-    case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
+    case = source(trial.seed)
+    budget = 1.0 if trial.budget is None else trial.budget
     if trial.scheduler == HINDSIGHT:
         return [*hindsight(case, MARKS)]
     truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
@@ -117,7 +118,8 @@ _do: Callable[[Source, Any], Any]
 
 def _begin(source: Source, do: Callable[[Source, Any], Any]) -> None:
     global _source, _do
-    _source, _do = source, do
+    _source = source
+    _do = do
 
 
 def _run(trial: Any) -> Any:

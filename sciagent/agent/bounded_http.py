@@ -15,7 +15,9 @@ class _BoundedBody(httpx2.AsyncByteStream):
     """A response body that raises an error once it exceeds `limit` bytes."""
 
     def __init__(self, body: Any, limit: int, report: Callable[[str], None]) -> None:
-        self._body, self._limit, self._report = body, limit, report
+        self._body = body
+        self._limit = limit
+        self._report = report
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         total = 0

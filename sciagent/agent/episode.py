@@ -103,8 +103,10 @@ class Episode:
         self.turns.append(turn)
         self.added = tuple(cursor.get("numbered", ()))
         self.numbered += self.added
-        self.first, self.tokens = int(cursor.get("first", 0)), int(cursor.get("tokens", 0))
-        self.seconds, self.last_length = float(cursor.get("seconds", 0.0)), int(cursor.get("length", 0))
+        self.first = int(cursor.get("first", 0))
+        self.tokens = int(cursor.get("tokens", 0))
+        self.seconds = float(cursor.get("seconds", 0.0))
+        self.last_length = int(cursor.get("length", 0))
 
     @property
     def ended(self) -> str | None:
@@ -190,7 +192,9 @@ class Asking:
     ) -> None:
         """at_once: largest number of questions at a time. bell: set whenever an answer arrives. fetch: carries out the
         MCP calls of an answer, in the same thread, so that a slow server delays no other episode."""
-        self.policy, self._fetch, self._bell = policy, fetch, bell
+        self.policy = policy
+        self._fetch = fetch
+        self._bell = bell
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
         self._stop = threading.Event()

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from sciagent.domain.policies import PolicyIdentity
 
-OPEN, CLOSE = "<think>", "</think>"  # tags around the thinking in a text
+OPEN = "<think>"
+CLOSE = "</think>"  # tags around the thinking in a text
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
 """The distribution of log-probabilities. raw: the model's own. masked: the model's own, restricted to the tokens that a
@@ -192,7 +193,8 @@ _MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
 def to_openai(message: Message) -> Mapping[str, Any]:
     """Returns the message in OpenAI's format. A space splits each chat-template mark in its texts, as in
     `hermes.rendered`, so that no text can end its message and begin another."""
-    content, thinking = _MARK.sub("< ", message.content), _MARK.sub("< ", message.thinking)
+    content = _MARK.sub("< ", message.content)
+    thinking = _MARK.sub("< ", message.thinking)
     sent: dict[str, Any] = {"role": message.role, "content": content}
     if message.thought_in:
         sent[message.thought_in] = thinking

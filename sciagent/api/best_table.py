@@ -58,7 +58,8 @@ class BestTable(ResultTable[BestCandidate]):
         brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided, before_geometry=" ")
         titled = f"{title} at {levels.pop()}" if len(levels) == 1 else title
         table = cls(candidates, titled, brief, best_record)
-        table.properties, table.plain = properties, partial(cells, with_level=True, with_chance=True)
+        table.properties = properties
+        table.plain = partial(cells, with_level=True, with_chance=True)
         return table
 
     def plain_table(self) -> Table:

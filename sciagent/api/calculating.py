@@ -54,7 +54,8 @@ def answers_of(
     ledger: Any,
 ) -> Iterator[CalculatedCandidate]:
     """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
-    listed, subject = list(smiles), subject_for(verifier)
+    listed = list(smiles)
+    subject = subject_for(verifier)
     rungs = rungs_for(verifier, settings, Path.cwd(), structures_of(listed, file, column, keep, subject))
     check_units(rungs[-1], units)
     return calculate(ledger, rungs, structures_of(listed, file, column, keep, subject), units, user())
@@ -83,7 +84,8 @@ def record(answer: CalculatedCandidate, as_text: bool = False) -> Mapping[str, A
     """
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
-        name, unit = value.property, value.unit
+        name = value.property
+        unit = value.unit
         plain = {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
         cells |= plain_cells(name, value) if as_text else plain
     cells |= {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}

@@ -98,7 +98,8 @@ class LedgerView:
 
     def campaigns(self) -> ResultTable[LedgerCampaign]:
         """Returns all campaigns of the ledger, in the order of their start."""
-        n, hits = campaign_counts.members, campaign_counts.hits
+        n = campaign_counts.members
+        hits = campaign_counts.hits
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
             listed = [
@@ -323,7 +324,8 @@ class Campaign:
         self.name = name
         self.amended: list[str] = []
         """Changes that this object made to a campaign of the ledger, as `path: old -> new`."""
-        self._store, self._spec = store, spec
+        self._store = store
+        self._spec = spec
         self._source = source
         """YAML text of a campaign that is not entered yet; afterwards None."""
         self._built: Built | None = None
@@ -345,7 +347,8 @@ class Campaign:
             self._built, self.amended = create_or_open(self._store, self._spec, self._source, person)
         else:  # keeps amendments by other processes
             self._built = open_stored(self._store, self.name, person)
-        self._spec, self._source = self._built.spec, None
+        self._spec = self._built.spec
+        self._source = None
 
     def try_executor(self, executor: str, site: str | Path | None = None) -> None:
         """Raises UsageError if the executor is unknown, or if a requirement of it is missing."""
@@ -561,7 +564,8 @@ class Campaign:
             row = campaigns.find(connection, self.name)
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
-            n, hits = campaign_counts.members(connection, row.id), campaign_counts.hits(connection, row.id)
+            n = campaign_counts.members(connection, row.id)
+            hits = campaign_counts.hits(connection, row.id)
         found = f", {hits} hit{'' if hits == 1 else 's'}" if row.has_limits else ""
         return f"Campaign({self.name!r}): {row.state}, {n} candidates{found}"
 
@@ -580,7 +584,8 @@ class Campaign:
         """Returns the campaign built by the ledger's current spec; each is used once, since a run changes its costs."""
         if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
             self.enter()
-        built, self._built = self._built, None
+        built = self._built
+        self._built = None
         assert built is not None, "it was entered"
         return built
 

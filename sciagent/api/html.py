@@ -85,7 +85,8 @@ def structure(kind: str, notation: str) -> str:
 def structure_of(shown: object) -> str:
     """Returns the drawing of an answer or a cell that knows its structure; empty for any other. Other texts are tried
     as SMILES."""
-    kind, text = getattr(shown, "kind", MOLECULE_KIND), getattr(shown, "text", None) or str(shown or "")
+    kind = getattr(shown, "kind", MOLECULE_KIND)
+    text = getattr(shown, "text", None) or str(shown or "")
     return structure(kind, getattr(shown, "drawn_from", "") or text)
 
 

@@ -50,7 +50,10 @@ class Progress:
         leave: Callable[[], None] = raise_interrupt,
     ) -> None:
         self.leave = leave
-        self._ledger, self._name, self._quiet, self._foot = ledger, name, quiet, foot
+        self._ledger = ledger
+        self._name = name
+        self._quiet = quiet
+        self._foot = foot
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._next = 0.0
@@ -143,7 +146,8 @@ class Progress:
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             goal = row.spec["goal"]
-            wants_best, count = goal["kind"] != "hits", goal.get("count") or BRIEF
+            wants_best = goal["kind"] != "hits"
+            count = goal.get("count") or BRIEF
             found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
         chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
         if chosen:

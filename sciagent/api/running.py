@@ -28,7 +28,10 @@ class Drive:
     def __init__(
         self, built: Built, view: Progress, executor: Callable[[], Executor | None], workers: int | None
     ) -> None:
-        self._built, self._view, self._executor, self._workers = built, view, executor, workers
+        self._built = built
+        self._view = view
+        self._executor = executor
+        self._workers = workers
         self._driver: Driver | None = None
         self._stopped = threading.Event()
 
@@ -107,7 +110,8 @@ def evaluate(
     from sciagent.training.evaluation.figures import check_plot, draw
     from sciagent.training.evaluation.spec import load_evaluation
 
-    path, chart = Path(file), None if plot is None else Path(plot)
+    path = Path(file)
+    chart = None if plot is None else Path(plot)
     spec = load_evaluation(path)
     if chart is not None:
         check_plot(chart)

@@ -41,7 +41,9 @@ class ResultTable(tuple[R, ...]):
 
     def __new__(cls, rows: Iterable[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> Self:
         table = super().__new__(cls, rows)
-        table.title, table.brief, table.record = title, brief, record
+        table.title = title
+        table.brief = brief
+        table.record = record
         return table
 
     def to_pandas(self) -> pd.DataFrame:
@@ -86,7 +88,8 @@ class ResultQuery(Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         """Yields the rows; each page is read in its own transaction, so that an abandoned iteration holds no lock."""
-        cursor, rows = None, None
+        cursor = None
+        rows = None
         while rows is None or rows:
             with self.store.read() as connection:
                 rows, cursor = self.page(connection, cursor)
@@ -119,12 +122,14 @@ class ResultQuery(Generic[R]):
         return target
 
     def __repr__(self) -> str:
-        n, head = len(self), self.head()
+        n = len(self)
+        head = self.head()
         more = f"\n… {n - len(head):,} more; iterate, or use .head(n), .to_pandas(), .to_parquet(path)"
         return repr(head) + (more if n > len(head) else "")
 
     def _repr_html_(self) -> str:
-        n, head = len(self), self.head()
+        n = len(self)
+        head = self.head()
         more = f"{len(head)} of {n:,}; all of them with .to_pandas() or .to_parquet(path)"
         return head._repr_html_() + (html.box(html.paragraph(more, soft=True)) if n > len(head) else "")
 

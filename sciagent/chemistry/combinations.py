@@ -175,7 +175,8 @@ def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
     dummies = [atom for atom in molecule_of(scaffold).GetAtoms() if not atom.GetAtomicNum()]
     if not dummies or not all(atom.GetAtomMapNum() and atom.GetDegree() == 1 for atom in dummies):
         raise UsageError(f'"{scaffold}" needs attachment points with one bond and a number, such as [*:1]')
-    points, numbers = {atom.GetAtomMapNum() for atom in dummies}, set(numbers)
+    points = {atom.GetAtomMapNum() for atom in dummies}
+    numbers = set(numbers)
     if points != numbers:
         raise UsageError(f"the scaffold has the points {_listed(points)}, and groups are given for {_listed(numbers)}")
 
@@ -183,7 +184,8 @@ def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
 def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
     """Returns the reaction. Raises UsageError if it is none, or takes other reactants than these numbers."""
     reaction = reaction_of(smarts)
-    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
+    places = set(range(1, reaction.GetNumReactantTemplates() + 1))
+    numbers = set(numbers)
     if places != numbers:
         raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
     return reaction

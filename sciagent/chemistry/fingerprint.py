@@ -35,7 +35,9 @@ REMEMBERED_FINGERPRINTS = 4096
 N_BITS = 2048
 RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
-SIZE, RINGS, SHARE = 0.3, 1.0, 0.25
+SIZE = 0.3
+RINGS = 1.0
+SHARE = 0.25
 UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 
@@ -100,7 +102,8 @@ def features(smiles: str) -> Features:
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     frame: Any = MurckoScaffold.GetScaffoldForMol
-    scaffold, bits = "", ExplicitBitVect(N_BITS)
+    scaffold = ""
+    bits = ExplicitBitVect(N_BITS)
     with rdkit_messages(), contextlib.suppress(RuntimeError, ValueError):
         if (mol := Chem.MolFromSmiles(smiles)) is not None:
             bits = _generator().GetFingerprint(mol)

@@ -189,7 +189,8 @@ def _bounded(text: object) -> str:
     if not smiles:
         raise _invalid(Reason.EMPTY, "there is no text")
     if odd := _NOT_SMILES.search(smiles):
-        character, place = odd[0], odd.start() + 1
+        character = odd[0]
+        place = odd.start() + 1
         if ord(character) < 160:
             raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place}")
         raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place} is not used in SMILES")
@@ -239,7 +240,8 @@ def _check_graph(graph: Any, smiles: str) -> bool:
 
     from sciagent.chemistry.standardise import atoms_of
 
-    n, heavy = graph.GetNumAtoms(), graph.GetNumHeavyAtoms()
+    n = graph.GetNumAtoms()
+    heavy = graph.GetNumHeavyAtoms()
     if not n:
         raise _invalid(Reason.EMPTY, "there are no atoms")
     if max(heavy, n // 4) > MAX_HEAVY_ATOMS:
@@ -251,7 +253,8 @@ def _check_graph(graph: Any, smiles: str) -> bool:
         return bool(heavy < n)
     table = Chem.GetPeriodicTable()
     for atom in atoms_of(graph):
-        number, isotope = atom.GetAtomicNum(), atom.GetIsotope()
+        number = atom.GetAtomicNum()
+        isotope = atom.GetIsotope()
         if number == 0:
             raise _invalid(Reason.WILDCARD, f"atom {atom.GetIdx() + 1} is a wildcard; every atom needs an element")
         if isotope and table.GetMassForIsotope(number, isotope) <= 0:

@@ -75,7 +75,9 @@ def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
 
 def _driver(status: CampaignCounts, words: Words) -> str:
     """Returns a line on the driver of the campaign, with the command that continues the campaign if it has none."""
-    name, driver, state = status.campaign, status.driver, status.state
+    name = status.campaign
+    driver = status.driver
+    state = status.state
     if driver and driver.alive:
         where = f"driven by process {driver.pid} on {driver.host}"
         return f"{where}; go on with: sciagent resume {name}" if state == "paused" else where
@@ -178,7 +180,8 @@ def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
         yield Paragraph(message["role"], 0, "dim")
         yield Paragraph(message["content"])
     for turn in episode["turns"]:
-        message, used = turn["message"] or {}, turn["sampling"] or {}
+        message = turn["message"] or {}
+        used = turn["sampling"] or {}
         tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
         yield Paragraph("", 0)
         yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
@@ -283,7 +286,8 @@ def _asked(comparison: Comparison) -> Iterator[Part]:
 
 
 def _totals(comparison: Comparison) -> Iterator[Part]:
-    both, shared = comparison.status, comparison.overlap
+    both = comparison.status
+    shared = comparison.overlap
     table = plain_table("what became of them", "", *comparison.campaigns)
     table.add_row("state", *(counts.state for counts in both))
     for name in ("proposals", "candidates", "hits"):

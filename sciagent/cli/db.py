@@ -56,7 +56,8 @@ def gc(
     opened = open_ledger(ledger)
     waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
-    total, unnamed = sum(map(sum, sizes.values())), len(sizes["unnamed"])
+    total = sum(map(sum, sizes.values()))
+    unnamed = len(sizes["unnamed"])
     if delete and not mine and unnamed > max(10, n_named):
         raise UsageError(
             f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
@@ -138,7 +139,8 @@ def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """At which revision the ledger is, and which revision this version needs."""
     from sciagent.store.database import migrate
 
-    at, need = migrate.current(_engine(ledger)), migrate.head()
+    at = migrate.current(_engine(ledger))
+    need = migrate.head()
     put_answer({"current": at, "needed": need}, json, [f"current {at or 'none'}, needed {need}"])
 
 
@@ -148,7 +150,8 @@ def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     from sciagent.store.database import migrate
 
     engine = _engine(ledger)
-    at, need = migrate.current(engine), migrate.head()
+    at = migrate.current(engine)
+    need = migrate.head()
     differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
     lines = map(Line, differences or ["the ledger is as it should be"])
     put_answer({"ok": not differences, "differences": differences}, json, lines)

@@ -44,7 +44,8 @@ def submit(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers
 
-    person, path = as_who or user(), Path(campaign)
+    person = as_who or user()
+    path = Path(campaign)
     opened = open_ledger(ledger, create=True)
     is_file = path.suffix in (".yaml", ".yml") or path.exists()
     submitted = Campaign.from_yaml(path, opened, enter=False) if is_file else Campaign.open(campaign, opened)
@@ -114,7 +115,8 @@ def dispatcher(
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)
-    opened, host = open_ledger(ledger, create=True), socket.gethostname()
+    opened = open_ledger(ledger, create=True)
+    host = socket.gethostname()
     chosen = executor_of(executor, opened, site)
     if chosen is None:
         raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")

@@ -100,7 +100,8 @@ def _verifiers() -> Iterator[Check]:
     from sciagent.verification.availability import catalogue
 
     for found in sorted(catalogue({}), key=itemgetter("name")):
-        broken, missing = found["error"], found.get("missing")
+        broken = found["error"]
+        missing = found.get("missing")
         state = "broken" if broken else "absent" if missing else "ok"
         yield Check(found["name"], state, broken or missing or f"{found['tier']}, from {found['package']}")
 
@@ -166,7 +167,8 @@ def _ledger(text: str) -> Check:
         path = sqlite_path(engine)
         if path is not None and not path.exists():
             return Check("ledger", "absent", f"{path} (made by the first run)")
-        at, need = migrate.current(engine), migrate.head()
+        at = migrate.current(engine)
+        need = migrate.head()
     except (SciagentError, SQLAlchemyError) as error:
         return Check("ledger", "broken", str(error).splitlines()[0])
     shown = f"{url.render_as_string(hide_password=True)} at revision {at}"

@@ -83,7 +83,8 @@ def export(
         elif output is None:
             _write(opened.artifacts, connection, row, wanted, None)
         elif chosen is Format.ROCRATE:
-            url, people = licence(license), [author(text) for text in authors or [user()]]
+            url = licence(license)
+            people = [author(text) for text in authors or [user()]]
             n = write_crate(connection, row, opened.artifacts, output, people, url)
             say(f"{n} files described in {output}")
         else:
@@ -107,7 +108,8 @@ class Wanted(NamedTuple):
 
 def _check(wanted: Wanted, output: Path | None) -> None:
     """Raises UsageError for options that do not go together, and for a file that cannot be written."""
-    chosen, proposed = wanted.format, wanted.what is What.PROPOSALS
+    chosen = wanted.format
+    proposed = wanted.what is What.PROPOSALS
     if wanted.what is What.SERIES:
         _check_series(wanted, output)
     if proposed and chosen not in OF_PROPOSALS:

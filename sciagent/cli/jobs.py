@@ -86,7 +86,8 @@ def cancel(
     why = directives.reason(reason) if reason else ""
     if bool(numbers) == bool(candidate):
         raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
-    opened, person = open_ledger(ledger), as_who or user()
+    opened = open_ledger(ledger)
+    person = as_who or user()
     chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
     cancelled = (cancelling.cancel(open_for_people(opened, name), ids, person, why) for name, ids in chosen.items())
     changes = list(chain.from_iterable(cancelled))
@@ -126,7 +127,8 @@ def retry(
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
     if state and numbers:
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
-    opened, person = open_ledger(ledger), as_who or user()
+    opened = open_ledger(ledger)
+    person = as_who or user()
     chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
     named = not campaign
     retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())

@@ -212,7 +212,8 @@ def load(
     from sciagent.domain.ports import ProposalIn
     from sciagent.lab import old_values
 
-    built, who = open_for_people(open_ledger(ledger), campaign), as_who or user()
+    built = open_for_people(open_ledger(ledger), campaign)
+    who = as_who or user()
     columns = value_columns(value, uncertainty or [])
     old = old_values.read_old(built, rung, file, columns, column)
     added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))

@@ -180,7 +180,8 @@ GROUPS = {
 
 for panel, commands in PANELS.items():
     for function, brief, example in commands:
-        name, epilog = example.split()[0], f"Example: sciagent {example}"
+        name = example.split()[0]
+        epilog = f"Example: sciagent {example}"
         app.command(name, short_help=brief, epilog=epilog, rich_help_panel=panel)(function)
 for name, (group, panel, brief) in GROUPS.items():
     app.add_typer(group, name=name, rich_help_panel=panel, short_help=brief)

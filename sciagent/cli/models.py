@@ -64,15 +64,18 @@ def serve_model(
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
     served = server.model_to_serve(model)
-    base, adapters = server.base_card(served, more or ()), dict[str, Path]()
+    base = server.base_card(served, more or ())
+    adapters = dict[str, Path]()
     cards = [base] if base.base_sha256 else []
     for name, folder in folders.items():
         cards.append(lora_adapters.adapter_card(name, Path(folder).expanduser(), base))
         adapters[cards[-1].name] = Path(folder).expanduser()
     interpreter = server.find_vllm(python.expanduser())
-    at, others = server.free_port(host, port), tuple(more or ())
+    at = server.free_port(host, port)
+    others = tuple(more or ())
     chosen = server.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, others)
-    call, environment = server.arguments(interpreter, served, chosen), server.environment(interpreter, chosen)
+    call = server.arguments(interpreter, served, chosen)
+    environment = server.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
     where = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -192,7 +195,8 @@ def show(json: options.Json = False) -> None:
     from sciagent.agent import models
 
     installed = models.installed()
-    answers, lines = [], []
+    answers = []
+    lines = []
     for model in installed:
         fault = model.fault()
         more = {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}

@@ -46,7 +46,8 @@ def add(
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     entered = Campaign.open(campaign, open_ledger(ledger))
-    rows, counts = [], {"new": 0, "duplicate": 0, "refused": 0}
+    rows = []
+    counts = {"new": 0, "duplicate": 0, "refused": 0}
     for added in entered.entering(
         _given(subject_of(entered.spec.subject), candidates or [], file, column), reason, as_who
     ):
@@ -140,7 +141,8 @@ def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         match = _VALUE.fullmatch(text)
         if match is None:
             raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
-        name, prop = match["column"], properties()[match["property"]]
+        name = match["column"]
+        prop = properties()[match["property"]]
         if match["unit"] is None and prop.unit != "1":
             way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
             raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")

@@ -120,7 +120,8 @@ def role(
     if role not in (*Role, "none"):
         raise UsageError(f'"{role}" is no role; one of: {", ".join(Role)}, none')
     with open_ledger(ledger).begin() as connection:
-        person, id_ = persons.get(connection, login), _campaign(connection, campaign)
+        person = persons.get(connection, login)
+        id_ = _campaign(connection, campaign)
         persons.set_role(connection, as_who or user(), person.id, None if role == "none" else Role(role), id_)
     where = f"in {campaign}" if campaign else "in all campaigns"
     put_answer({"login": login, "role": role, "campaign": campaign}, json, [Line(f"{login}: {role} {where}")])
@@ -161,7 +162,8 @@ def token(
 
     with open_ledger(ledger).begin() as connection:
         person = persons.get(connection, login)
-        kind, span = accesses.AccessKind.TOKEN, timedelta(days=days)
+        kind = accesses.AccessKind.TOKEN
+        span = timedelta(days=days)
         by = as_who or user()
         secret, _ = accesses.create(connection, by, person.id, kind, label=label, scopes=set(scope), lifetime=span)
     put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])

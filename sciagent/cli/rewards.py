@@ -164,7 +164,8 @@ CONTROL = ("payoff", "control", "gap", "growth")
 
 
 def _exploits(policy: PolicyGuards) -> dict[str, str]:
-    control, promise = policy.control, policy.promise
+    control = policy.control
+    promise = policy.promise
     numbers = [control.reward, control.control, control.gap, control.growth] if control else [None] * len(CONTROL)
     return {
         "policy": policy.label,

@@ -122,7 +122,8 @@ def _drive(
 
 def conclude(progress: Progress, campaign: Campaign, status: Status, report: Path | None, json: bool) -> None:
     """Prints the summary of an ended campaign. Raises typer.Exit with the exit code if it is not 0."""
-    name, state = campaign.name, status.state
+    name = campaign.name
+    state = status.state
     if json:
         put_json(status)
     else:

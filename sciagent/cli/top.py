@@ -51,7 +51,9 @@ def top(
     """
     from sciagent.report.live import Sparing
 
-    opened, sparing, console = open_ledger(ledger), Sparing(), Console()
+    opened = open_ledger(ledger)
+    sparing = Sparing()
+    console = Console()
     if once or json:
         snapshot = _look(opened, sparing)
         width = console.width if console.is_terminal else WIDE
@@ -95,7 +97,8 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
 def frame(snapshot: Frame, width: int, height: int | None) -> Group:
     """Returns the whole display. height: number of lines of the terminal, or None for no limit."""
-    wide, now = width >= WIDE, snapshot.at
+    wide = width >= WIDE
+    now = snapshot.at
     troubled = [campaign for campaign in snapshot.campaigns if campaign.trouble][:MAX_TROUBLES]
     troubles = [Text(f"{campaign.name}: {campaign.trouble}", style="bold red") for campaign in troubled]
     failures = [_failure(failure, now, wide) for failure in snapshot.failures]
@@ -122,11 +125,17 @@ def frame(snapshot: Frame, width: int, height: int | None) -> Group:
 def _table(title: str, rows: Records, limit: int) -> Iterator[RenderableType]:
     shown = rows if len(rows) <= limit else rows[: limit - 1]
     table = records_table(shown, title)
-    table.box, table.padding, table.title_style, table.header_style = None, (0, 2, 0, 0), "bold", "dim"
+    table.box = None
+    table.padding = (0, 2, 0, 0)
+    table.title_style = "bold"
+    table.header_style = "dim"
     for column in table.columns:
-        column.no_wrap, column.overflow = True, "ellipsis"
+        column.no_wrap = True
+        column.overflow = "ellipsis"
         if column.header in FLEXIBLE:
-            column.ratio, column.min_width, table.expand = 1, 6, True
+            column.ratio = 1
+            column.min_width = 6
+            table.expand = True
     yield ""
     yield table
     if left := len(rows) - len(shown):
@@ -134,9 +143,11 @@ def _table(title: str, rows: Records, limit: int) -> Iterator[RenderableType]:
 
 
 def _head(snapshot: Frame) -> Text:
-    busy, names = snapshot.busy, {worker.name for worker in snapshot.workers}
+    busy = snapshot.busy
+    names = {worker.name for worker in snapshot.workers}
     taking = [worker for worker in snapshot.workers if not worker.draining]
-    slots, taken = sum(worker.slots for worker in taking), sum(busy[worker.name] for worker in taking)
+    slots = sum(worker.slots for worker in taking)
+    taken = sum(busy[worker.name] for worker in taking)
     parts = [f"{plural(len(snapshot.campaigns), 'campaign')} running", plural(len(snapshot.workers), "worker")]
     if slots or taken:
         parts.append(f"{taken} of {plural(slots, 'slot')} busy")
@@ -144,7 +155,8 @@ def _head(snapshot: Frame) -> Text:
     if here := sum(n for name, n in busy.items() if name not in names):
         parts.append(f"{plural(here, 'job')} in drivers")
     words = Text.assemble(("sciagent top", "bold"), f"  {snapshot.at:%H:%M:%S} UTC  ", ", ".join(parts))
-    words.no_wrap, words.overflow = True, "ellipsis"
+    words.no_wrap = True
+    words.overflow = "ellipsis"
     return words
 
 

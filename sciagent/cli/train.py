@@ -144,7 +144,8 @@ def recipe(
     from sciagent.training.recipes.stage_work import RecipeRunSettings
 
     store = open_ledger(ledger, create=True)
-    place, command = out or Path(spec.recipe), shlex.join(["sciagent", *sys.argv[1:]])
+    place = out or Path(spec.recipe)
+    command = shlex.join(["sciagent", *sys.argv[1:]])
     settings = RecipeRunSettings(file.resolve().parent, place, name or place.resolve().name, threads, workers, command)
     with _watched(json) as watching:
         run = RecipeRun(spec, settings, store, watching)
@@ -175,7 +176,8 @@ class _Bar:
     """Shows what a run does on a terminal: lines, and a bar for the steps of a stage."""
 
     def __init__(self, bar: Any) -> None:
-        self._bar, self._tasks = bar, dict[str, Any]()
+        self._bar = bar
+        self._tasks = dict[str, Any]()
 
     def say(self, line: str) -> None:
         self._bar.console.print(line, markup=False, highlight=False)
@@ -387,7 +389,8 @@ def _train_live(run: RowsOptions, wish: LiveWish) -> None:
 
     if processes().num_processes > 1:
         raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
-    ledger, stop = open_ledger(run.ledger, create=True), Event()
+    ledger = open_ledger(run.ledger, create=True)
+    stop = Event()
     say_upgraded(ledger)
     with shown(run.json, run.out) as tell, each_signal(stop.set, last=raise_interrupt):
         answer = train_live(wish, ledger, tell, stop=stop)

@@ -147,7 +147,8 @@ def _amount(value: float) -> str:
     return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"
 
 
-SLOW, EVERY = 1.0, 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
+SLOW = 1.0
+EVERY = 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
 
 
 def calc(
@@ -180,7 +181,8 @@ def calc(
 
     if not smiles and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
-    given, units = nested(settings or []), pairs("--unit", unit or [], "PROPERTY=UNIT")
+    given = nested(settings or [])
+    units = pairs("--unit", unit or [], "PROPERTY=UNIT")
     opened = open_ledger(ledger, create=True)
     answers = []
     for answer in answers_of(verifier, structures(smiles), given, units, file, column, keep, opened):

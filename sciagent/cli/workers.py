@@ -59,7 +59,8 @@ def metrics(
     from sciagent.api.terminal import each_signal
 
     host, port = _address(listen)
-    make, stop = collectors().LedgerCollector, threading.Event()
+    make = collectors().LedgerCollector
+    stop = threading.Event()
     opened = open_ledger(ledger)
     with each_signal(stop.set, last=end_at_once):
         _, at = serve_metrics(make(opened), host, port)
@@ -141,7 +142,8 @@ def worker(
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)
-    memory, queues = memory_mb or int(psutil.virtual_memory().total / 1e6), tuple(tier or TIERS)
+    memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
+    queues = tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
         raise UsageError(f"--tier {unknown[0]}: use {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
@@ -154,7 +156,8 @@ def worker(
         ran = run_element(opened, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
         say(f"{element.name} ran {plural(ran, 'job')}")
         return
-    has, host = _resources(resource or []), socket.gethostname()
+    has = _resources(resource or [])
+    host = socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     where = scratch or scratch_of(opened.artifacts)

@@ -20,7 +20,8 @@ from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.progress import ProgressStep, progress
 
-SHARE, LARGE_SHARE = 0.1, 0.03  # of the time of one thread that is spent on counting, at most
+SHARE = 0.1
+LARGE_SHARE = 0.03  # of the time of one thread that is spent on counting, at most
 LARGE = 100_000  # candidates from which the smaller share holds, since drivers may need the same database and cores
 OLDEST = 60.0  # seconds, whatever counting takes
 BEST = 12  # candidates on the page of a campaign, at most
@@ -94,11 +95,13 @@ class Figures:
         return kept.figures or self._count(campaign, tick)
 
     def _count(self, campaign: str, tick: int) -> CampaignFigures:
-        began, at = time.monotonic(), datetime.now(UTC)
+        began = time.monotonic()
+        at = datetime.now(UTC)
         with self._ledger.read() as connection:
             know_properties(connection)
             row = campaigns.get(connection, campaign)
-            status, best = campaign_counts.counts(connection, row), answers.best(connection, row, BEST)
+            status = campaign_counts.counts(connection, row)
+            best = answers.best(connection, row, BEST)
             terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
             steps = progress(connection, row, terminal, points=200)
         asked = {objective["property"] for objective in row.spec["objectives"]}

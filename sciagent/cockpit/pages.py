@@ -61,7 +61,8 @@ def start(request: Request) -> Response:
 @pages.get("/campaigns", RouteRule(Right.READ))
 def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST)] = 0) -> Response:
     """Shows the campaigns that the person may see, the newest first."""
-    site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
+    site = site_of(request)
+    among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
         listed = overview.page(connection, among=among, before=after or None, limit=PAGE + 1)
     more = listed[PAGE - 1].id if len(listed) > PAGE else 0
@@ -126,7 +127,8 @@ def candidate_list(
 @pages.get("/campaigns/{campaign}/candidates/{key}", READ)
 def candidate_page(request: Request, campaign: str, key: str) -> Response:
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
-    site, row = site_of(request), campaign_of(request)
+    site = site_of(request)
+    row = campaign_of(request)
     answer = explain_named(site.ledger, key[:2000], row)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
@@ -142,7 +144,9 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
 @pages.post("/campaigns/{campaign}/state", DECIDE)
 def state(request: Request, campaign: str) -> Response:
     """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
-    site, who, said = site_of(request), visitor(request).who, texts(request)
+    site = site_of(request)
+    who = visitor(request).who
+    said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
         steering.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
@@ -156,7 +160,8 @@ def state(request: Request, campaign: str) -> Response:
 @pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
 def steer(request: Request, campaign: str, key: str) -> Response:
     """Holds, releases, vetoes or promotes a candidate."""
-    site, said = site_of(request), texts(request)
+    site = site_of(request)
+    said = texts(request)
     act = STEER.get(said.get("verb", ""))
     if act is None:
         raise UsageError("say whether to hold, release, veto or promote it")

@@ -73,11 +73,13 @@ class Recent:
 
     def falls_to(self, level: float, now: float) -> float | None:
         """Returns the time at which the sum falls to `level` if nothing is added; None if never."""
-        left, until = self.sum(now), now
+        left = self.sum(now)
+        until = now
         for at, amount in self._booked:
             if left <= level:
                 return until
-            left, until = left - amount, at + WEEK
+            left = left - amount
+            until = at + WEEK
         return until if level >= 0 else None
 
 

@@ -170,8 +170,10 @@ def fitted(
     n = len(computed)
     if n < FEWEST:
         raise ValueError(f"{n} molecules; a fit needs {FEWEST}")
-    x, y = math.fsum(computed) / n, math.fsum(measured) / n
-    slope, spread = 1.0, 0.0
+    x = math.fsum(computed) / n
+    y = math.fsum(measured) / n
+    slope = 1.0
+    spread = 0.0
     if kind is FitKind.LINEAR:
         spread = math.fsum((c - x) ** 2 for c in computed)
         if not spread > 1e-12 * max(abs(x), 1e-6) ** 2:

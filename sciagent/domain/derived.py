@@ -182,7 +182,8 @@ def with_names(text: str, replacement: Callable[[str], str]) -> str:
     return _TOKEN.sub(lambda token: replacement(token["name"]) if token["name"] else token[0], text)
 
 
-VERIFIER, VERSION = "derived.formula", "1"
+VERIFIER = "derived.formula"
+VERSION = "1"
 """The verifier of derived values, and the version of the rules in this module."""
 PROVIDER = "a campaign's file"
 

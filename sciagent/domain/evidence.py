@@ -21,7 +21,8 @@ from sciagent.domain.quantities import Censoring, Quantity
 NO_INPUTS = ""
 UNCERTAINTY_KIND = "uncertainty_kind"
 """Key of the diagnostics under which a verifier says, by property, whose repeatability its uncertainties are."""
-MOLECULE, CLASS = "molecule", "class"
+MOLECULE = "molecule"
+CLASS = "class"
 """Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule; that of its class."""
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -193,7 +194,8 @@ def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int)
         return replace(min(below, key=lambda q: q.value), n=n)
     if not below:
         return replace(max(above, key=lambda q: q.value), n=n)
-    low, high = max(q.value for q in above), min(q.value for q in below)
+    low = max(q.value for q in above)
+    high = min(q.value for q in below)
     return Quantity((low + high) / 2, below[0].unit, abs(high - low) / math.sqrt(12), n=n)
 
 

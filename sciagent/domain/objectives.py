@@ -39,7 +39,8 @@ class Window:
         """Returns None if the value lies inside the window, else the reason that names the side.
 
         A censored value that could lie on either side of an edge gives NOT_MEASURED."""
-        value, below = quantity.value, quantity.censoring is Censoring.BELOW
+        value = quantity.value
+        below = quantity.censoring is Censoring.BELOW
         above = quantity.censoring is Censoring.ABOVE
         if self.low is not None and value < self.low:
             return Reason.NOT_MEASURED if above else Reason.BELOW_WINDOW

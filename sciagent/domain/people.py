@@ -86,7 +86,8 @@ class Actor(str):
     def __new__(cls, login: str, person_id: int, access_id: int | None = None) -> Actor:
         """access_id: the session or the token through which the person acts."""
         actor = super().__new__(cls, login)
-        actor.person_id, actor.access_id = person_id, access_id
+        actor.person_id = person_id
+        actor.access_id = access_id
         return actor
 
 

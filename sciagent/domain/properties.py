@@ -304,7 +304,8 @@ class PropertyRegistry(dict[str, Property]):
         if stands is None:
             self._own.add(defined.name)
         if defined.name in self._own:
-            self[defined.name], self._from[defined.name] = defined, package
+            self[defined.name] = defined
+            self._from[defined.name] = package
 
     def provider(self, name: str) -> str:
         """Returns `NAME VERSION` of the package that defines the property."""

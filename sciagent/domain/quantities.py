@@ -110,7 +110,8 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
         return quantity
     conversion = prop.conversion(quantity.unit)
     value = in_canonical_unit(quantity.value, quantity.unit, prop)
-    spread, censoring = quantity.uncertainty, quantity.censoring
+    spread = quantity.uncertainty
+    censoring = quantity.censoring
     if spread is not None:
         spread = spread_in_canonical_unit(quantity.value, spread, quantity.unit, prop)
     if conversion is not None and conversion.is_falling:
@@ -139,7 +140,9 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
     """
     if unit == quantity.unit:
         return quantity
-    conversion, spread, censoring = prop.conversion(unit), quantity.uncertainty, quantity.censoring
+    conversion = prop.conversion(unit)
+    spread = quantity.uncertainty
+    censoring = quantity.censoring
     if conversion is None:
         factor = conversion_factor(unit, prop)
         return replace(quantity, value=quantity.value / factor, uncertainty=spread and spread / factor, unit=unit)

@@ -153,7 +153,8 @@ def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
     return Cost(core_seconds=max(0.0, wall_seconds) * cores)
 
 
-CORES, GPU = "cores", "gpu"
+CORES = "cores"
+GPU = "gpu"
 NAME = r"^[a-z][a-z0-9_]{0,30}$"
 MOST = {CORES: 1024, GPU: 64}
 MOST_OTHERS = 10_000

@@ -99,7 +99,8 @@ def duration(seconds: float) -> str:
 
 def range_of(low: float, high: float) -> str:
     """Returns a range of times in seconds, such as `4 to 11 min`; a single time if both ends read the same."""
-    first, last = duration(low), duration(high)
+    first = duration(low)
+    last = duration(high)
     if first == last:
         return f"about {last}"
     same_unit = _unit(low) == _unit(high)

@@ -131,7 +131,8 @@ def in_base_units(unit: str) -> InBaseUnits:
         at_zero, at_one = (_pint().Quantity(value, _SPELLING.get(unit, unit)) for value in (0.0, 1.0))
         if "/mol" in unit:
             at_zero, at_one = (quantity / _pint().avogadro_constant for quantity in (at_zero, at_one))
-        zero, one = at_zero.to_base_units(), at_one.to_base_units()
+        zero = at_zero.to_base_units()
+        one = at_one.to_base_units()
     except Exception as error:  # pint raises errors of many kinds for a text that is no unit
         raise UnitError(f'"{unit}" is no unit: {error}') from error
     if zero.magnitude != 0.0 or not math.isfinite(one.magnitude):
@@ -141,7 +142,8 @@ def in_base_units(unit: str) -> InBaseUnits:
 
 def _converted(value: float, unit: str, canonical: str) -> float:
     registry = _pint()
-    source, target = registry.Quantity(value, _SPELLING.get(unit, unit)), _SPELLING.get(canonical, canonical)
+    source = registry.Quantity(value, _SPELLING.get(unit, unit))
+    target = _SPELLING.get(canonical, canonical)
     if "/mol" in unit and "/mol" not in canonical:  # per mole to per particle
         source = source / registry.avogadro_constant
     elif "/mol" in canonical and "/mol" not in unit:  # per particle to per mole

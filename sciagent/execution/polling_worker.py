@@ -32,9 +32,13 @@ class Station:
         idle_exit: float | None = None,
         max_jobs: int | None = None,
     ) -> None:
-        self._ledger, self._new, self._scratch = ledger, new, scratch
-        self._idle_exit, self._left = idle_exit, max_jobs
-        self._stop, self._presence = threading.Event(), Presence(new)
+        self._ledger = ledger
+        self._new = new
+        self._scratch = scratch
+        self._idle_exit = idle_exit
+        self._left = max_jobs
+        self._stop = threading.Event()
+        self._presence = Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
         self.ran = 0
@@ -43,7 +47,8 @@ class Station:
     def serve(self) -> int:
         """Run jobs until the worker ends; returns their number. Raises SchemaVersionError for another schema,
         LedgerReplacedError if the file of the ledger is gone."""
-        new, ledger = self._new, self._ledger
+        new = self._new
+        ledger = self._ledger
         patiently(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(ledger, self._stop), daemon=True)
         presence.start()
@@ -78,7 +83,8 @@ class Station:
                     self.ran += ran
                     self._left = None if self._left is None else self._left - ran
                 if ran:
-                    self._last_work, pause = time.monotonic(), IDLE_SECONDS[0]
+                    self._last_work = time.monotonic()
+                    pause = IDLE_SECONDS[0]
                 else:
                     self._stop.wait(pause * random.uniform(0.8, 1.2))
                     pause = min(1.5 * pause, IDLE_SECONDS[1])

@@ -103,7 +103,8 @@ def read_text(path: Path) -> str:
             raw = stream.read(MAX_BYTES + 1)
     except (InputFileError, OSError) as error:
         raise SpecError(str(error)) from None
-    mark, message = (1, 1), f"the file has {len(raw)} bytes; it may have {MAX_BYTES}"
+    mark = (1, 1)
+    message = f"the file has {len(raw)} bytes; it may have {MAX_BYTES}"
     if len(raw) <= MAX_BYTES:
         try:
             return raw.decode("utf-8-sig")
@@ -172,7 +173,8 @@ def _compose(text: str, document: Document) -> Node | None:
 
 def _parser_fault(text: str, error: MarkedYAMLError) -> Fault:
     """Returns the parser's message at its line and column; for an unclosed bracket or quote, where it opens."""
-    opened, mark = error.context_mark, error.problem_mark or error.context_mark
+    opened = error.context_mark
+    mark = error.problem_mark or error.context_mark
     if mark is None:
         return Fault(1, 1, f"not YAML: {error}")
     line = text[text.rfind("\n", 0, mark.index) + 1 :]
@@ -192,7 +194,9 @@ def _mark(mark: Any) -> Mark:
 
 
 def _plain(node: Node, loc: Loc, document: Document) -> Any:
-    mark, tag, message = _mark(node.start_mark), str(node.tag), ""
+    mark = _mark(node.start_mark)
+    tag = str(node.tag)
+    message = ""
     if isinstance(node, ScalarNode) and not node.value and tag == _TAG + "null":
         mark = document.keys.get(loc, mark)  # the value is empty
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
@@ -204,7 +208,8 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     elif tag not in _PLAIN:
         message = f"the tag {tag} is not read here; write plain YAML"
     elif len(loc) > MAX_DEPTH:
-        message, loc = f"nested more than {MAX_DEPTH} levels deep", loc[:1]
+        message = f"nested more than {MAX_DEPTH} levels deep"
+        loc = loc[:1]
     elif isinstance(node, MappingNode):
         return _mapping(node, loc, document)
     elif isinstance(node, SequenceNode):

@@ -46,7 +46,9 @@ class _Unpacked(io.RawIOBase):
     """The unpacked content of a gzip file; counts the bytes against the limits."""
 
     def __init__(self, file: BinaryIO, path: Path, packed: int) -> None:
-        self._file, self._content, self._path = file, gzip.GzipFile(fileobj=file), path
+        self._file = file
+        self._content = gzip.GzipFile(fileobj=file)
+        self._path = path
         self._limit = min(MAX_UNPACKED, max(RATIO_FREE, MAX_RATIO * packed))
         self._total = 0
 

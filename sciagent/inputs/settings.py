@@ -42,7 +42,8 @@ def secret(name: str) -> str | None:
 
     Raises UsageError if both are set, or if the file cannot be read, is empty or has more than one line.
     """
-    value, file_name = os.environ.get(name), os.environ.get(f"{name}_FILE")
+    value = os.environ.get(name)
+    file_name = os.environ.get(f"{name}_FILE")
     if not file_name:
         return value or None
     if value:

@@ -108,10 +108,12 @@ def validated(
 
 def _explain(error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey) -> Fault:
     """Returns one error of pydantic as a fault at its place in the file."""
-    loc, kind = _without_kinds(tuple(error["loc"]), document.data), str(error["type"])
+    loc = _without_kinds(tuple(error["loc"]), document.data)
+    kind = str(error["type"])
     context: Mapping[str, Any] = error.get("ctx") or {}
     value = error.get("input")
-    on_key, hint = kind in ("extra_forbidden", "missing"), ""
+    on_key = kind in ("extra_forbidden", "missing")
+    hint = ""
     if kind == "extra_forbidden":
         message, hint = unknown(loc, document.data, root)
     elif kind == "missing":
@@ -120,7 +122,9 @@ def _explain(error: Mapping[str, Any], document: Document, root: type[BaseModel]
         loc = (*loc, "kind") if kind.startswith("union") else loc
         message, hint = _not_among(kind, value, context)
     elif kind == FAULT:
-        message, hint, on_key = str(context["message"]), str(context["hint"]), bool(context.get("on_key"))
+        message = str(context["message"])
+        hint = str(context["hint"])
+        on_key = bool(context.get("on_key"))
     else:
         message = _EMPTY if value is None else _unfit_value(kind, value, context, str(error["msg"]))
     return Fault(*document.locate(loc, on_key), " ".join(message.split()), loc, hint)

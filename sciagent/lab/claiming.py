@@ -212,7 +212,8 @@ def note(connection: Connection, task: LabTask, who: str, what: str, **payload: 
 def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
     """Ends the claim of a task without an answer. Returns whether its cost was given back."""
     claim, begun = claim_of(connection, task)
-    cost, is_soon = _cost(connection, rung, task), db_now(connection) - begun <= GIVE_BACK
+    cost = _cost(connection, rung, task)
+    is_soon = db_now(connection) - begun <= GIVE_BACK
     if is_soon:
         spend.give_back(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED

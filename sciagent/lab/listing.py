@@ -161,7 +161,8 @@ class TaskReader:
         """Returns the tasks in their order."""
         loaded = candidates.load(connection, [task.candidate_id for task in listed])
         why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
-        answers, budgets = [], dict[int, Budget]()
+        answers = []
+        budgets = dict[int, Budget]()
         for task in listed:
             at = task.campaign_id, task.spec_hash
             if at not in self._known:

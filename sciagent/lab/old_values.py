@@ -31,7 +31,8 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
 from sciagent.verification.contract import WorldVerifier
 
-MOST_ROWS, MOST_FAULTS = 10_000, 50
+MOST_ROWS = 10_000
+MOST_FAULTS = 50
 
 
 @dataclass
@@ -79,7 +80,8 @@ def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: s
     has none is left out. why: reason for values that differ from those in the ledger. A molecule with several rows has
     replicates. Raises UsageError if a value differs and there is no reason, or a person has the task; nothing is
     written then."""
-    report, rung = LoadReport(len(old.rows)), old.rung
+    report = LoadReport(len(old.rows))
+    rung = old.rung
     with built.ledger.begin() as connection:
         ids = candidates.ids_of(connection, list(keys.values()))
         writer = _Writer(connection, built, rung, who, why, old.source, report)
@@ -118,7 +120,8 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
         raise UsageError(f"{rung.spec.rung} does not ask for {unknown}{did_you_mean(unknown, asked)}")
     reader = csv.DictReader(_lines(path))
     check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
-    found, faults = list[OldRow](), list[str]()
+    found = list[OldRow]()
+    faults = list[str]()
     try:
         for cells in reader:
             try:
@@ -190,7 +193,8 @@ class _Writer:
             self._write(loaded[id_], id_, key, row.answer)
 
     def _write(self, candidate: Candidate, id_: int, key: EvidenceKey, answer: LabAnswer) -> None:
-        verifier, connection = self.rung.verifier, self.connection
+        verifier = self.rung.verifier
+        connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
         finding = verifier.read(candidate, answer)
         current = evidence.latest(connection, [id_], verifier.computation, key.replicate).get(id_)

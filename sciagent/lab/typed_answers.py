@@ -121,7 +121,8 @@ def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
     for name in spreads:
         if name not in said["values"]:
             raise UsageError(f"an uncertainty of {name}, but no value")
-    means, readings = said.get("means", {}), said.get("readings", {})
+    means = said.get("means", {})
+    readings = said.get("readings", {})
     return LabAnswer(
         {
             name: _meant(typed(name, text, spreads.get(name), said["limit"]), means.get(name, ""), readings.get(name))

@@ -66,10 +66,13 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     """
     ranked = candidates.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
-    ladder, imported = campaigns.rungs(connection, row.id), candidates.imported(connection, ids)
+    ladder = campaigns.rungs(connection, row.id)
+    imported = candidates.imported(connection, ids)
     answers = candidates.answers(connection, row, ladder, ids)
     errors = margins.method_errors(connection, row, ladder)
-    found, fits, limits = [], candidates.fits_by_rung(ladder), row.has_limits
+    found = []
+    fits = candidates.fits_by_rung(ladder)
+    limits = row.has_limits
     for candidate in ranked:
         highest = at_highest_rung(candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = (
@@ -169,7 +172,8 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
 
     An episode that goes on with its campaign is `stopped` while nothing drives the campaign.
     """
-    state, why = trajectory["state"], trajectories.why_ended(trajectory["ended_why"], trajectory["settings"])
+    state = trajectory["state"]
+    why = trajectories.why_ended(trajectory["ended_why"], trajectory["settings"])
     if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
         return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
     return {"state": state, "why": why}
@@ -208,7 +212,8 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
     """Returns the answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
     if left.id == right.id:
         raise UsageError(f'"{left.name}" is the same campaign twice; name two')
-    first, second = _side(connection, left), _side(connection, right)
+    first = _side(connection, left)
+    second = _side(connection, right)
     return Comparison(
         campaigns=(left.name, right.name),
         differences=tuple(d for d in spec_differences(left.spec, right.spec) if not d.startswith("campaign:")),
@@ -257,7 +262,8 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
     """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
     mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
-    compared, same = [], first.terminal.computation == second.terminal.computation
+    compared = []
+    same = first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in (name for name in mine if name in theirs):
         a, b = (report_pairs.spreads(connection, side.row, side.terminal, name, units) for side in (first, second))

@@ -130,7 +130,8 @@ def _story(
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
-    story, tried = answer.shown(row.units) if answer else None, [attempt.story for attempt in attempts if attempt.story]
+    story = answer.shown(row.units) if answer else None
+    tried = [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
     core_seconds = sum(attempt.core_seconds for attempt in tried)
     if story is not None and not attempts and not reused:
@@ -298,7 +299,8 @@ def _proposals(
     adding = iter([directive for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
-        number, proposer = proposal.pop("id"), proposal.pop("proposer")
+        number = proposal.pop("id")
+        proposer = proposal.pop("proposer")
         person = next(adding, None) if proposer is None else None
         own = tuple(
             _named(names, row.spec["subject"], *parent) for *parent, proposal_id in parents if proposal_id == number
@@ -322,7 +324,9 @@ def _why(
     outlook: Outlook | None,
 ) -> str:
     """Explains the candidate's standing in one or two sentences."""
-    rung, detail, standing = _rung_of(place, ladder).name, place["detail"] or "", Standing(place["standing"])
+    rung = _rung_of(place, ladder).name
+    detail = place["detail"] or ""
+    standing = Standing(place["standing"])
     if place["is_hit"]:
         return f"A hit: it passed {rung}, which decides, and meets every objective."
     if standing is Standing.OPEN:
@@ -350,7 +354,8 @@ def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
 
 def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: Mapping[str, Any]) -> str:
     """States the rung that an open candidate waits for, and the number of candidates before it."""
-    position, rung = int(place["position"]), _rung_of(place, ladder)
+    position = int(place["position"])
+    rung = _rung_of(place, ladder)
     n = history.ahead(connection, row, position, place["score"], int(place["seq"]))
     better = "with a better score" if place["score"] is not None else "that came earlier"
     many = f"{AT_MOST} or more wait" if n >= AT_MOST else "one waits" if n == 1 else f"{n or 'none'} wait"
@@ -365,9 +370,13 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
     """Returns the refused proposals with exactly this text, or else with this name in an input file; None if there are
     none. name: campaign; None: all campaigns."""
-    p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
+    p = t.proposal.c
+    c = t.campaign.c
+    turn = t.turn.c
+    trajectory = t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
-    by, detail = sa.func.coalesce(trajectory.proposer, "a person"), sa.func.coalesce(p.detail, "")
+    by = sa.func.coalesce(trajectory.proposer, "a person")
+    detail = sa.func.coalesce(p.detail, "")
     labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
     query = (
         sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)

@@ -104,7 +104,8 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):
         yield from _proposal(proposal, "Again" if number else "Proposed")
-    waivers, labels = _waivers(story), [rung.rung for rung in story.rungs]
+    waivers = _waivers(story)
+    labels = [rung.rung for rung in story.rungs]
     for rung in story.rungs:
         yield from _rung(rung, full, waivers.get(rung.rung), labels, words)
     for word in story.people:

@@ -61,14 +61,17 @@ def aliases(connection: Connection, candidate_id: int) -> list[str]:
 
 def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
     """Names of the campaigns that have the candidate."""
-    cc, c = t.campaign_candidate.c, t.campaign.c
+    cc = t.campaign_candidate.c
+    c = t.campaign.c
     member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
     return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
 
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
     """The columns of the candidate's proposals to the campaign, oldest first; a person has no proposer and turn."""
-    p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
+    p = t.proposal.c
+    turn = t.turn.c
+    trajectory = t.trajectory.c
     columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, p.detail, turn.number.label("turn"))
     turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
     query = (
@@ -83,7 +86,8 @@ def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> li
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
     """(id, key, text, proposal id) of the candidate's parents."""
-    cp, c = t.candidate_parent.c, t.candidate.c
+    cp = t.candidate_parent.c
+    c = t.candidate.c
     query = (
         sa.select(c.id, c.key, c.text, cp.proposal_id)
         .join(t.candidate, c.id == cp.parent_id)
@@ -96,7 +100,8 @@ def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: i
 
 def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
     """The number of candidates made from this one, and (id, key, text) of five of them."""
-    cp, c = t.candidate_parent.c, t.candidate.c
+    cp = t.candidate_parent.c
+    c = t.candidate.c
     is_child = cp.parent_id == candidate_id
     n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
     query = sa.select(c.id, c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child)
@@ -105,7 +110,8 @@ def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]
 
 def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
     """Decisions on the candidate, oldest first, by the rung's label."""
-    d, r = t.decision.c, t.rung.c
+    d = t.decision.c
+    r = t.rung.c
     columns = (d.action, d.chooser, d.why, d.index, d.price, d.law_version, d.propensity, d.watermark, d.at)
     query = (
         sa.select(r.name.label("rung"), *columns)
@@ -123,7 +129,9 @@ def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> di
 
 def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[JobAttempt]:
     """Attempts of the candidate's jobs, oldest first."""
-    j, a, r = t.job.c, t.attempt.c, t.rung.c
+    j = t.job.c
+    a = t.attempt.c
+    r = t.rung.c
     columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
     query = (
         sa.select(r.name, j.state.label("job"), *columns)
@@ -154,7 +162,8 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
 
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """All evidence on the candidate, including superseded revisions, oldest first."""
-    e, a = t.evidence.c, t.attempt.c
+    e = t.evidence.c
+    a = t.attempt.c
     of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
     of_record = (
         e.diagnostics,
@@ -178,7 +187,8 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     )
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
-    values, files = measured_of(connection, ids), _files(connection, ids)
+    values = measured_of(connection, ids)
+    files = _files(connection, ids)
     superseded = {row.supersedes_id for row in rows}
     return [
         StoredEvidence(
@@ -198,7 +208,8 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
     """Artifacts by evidence id, each with its removal if it was removed."""
-    f, r = t.artifact.c, t.artifact_removal.c
+    f = t.artifact.c
+    r = t.artifact_removal.c
     query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
     rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
     if not rows:

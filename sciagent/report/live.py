@@ -102,7 +102,8 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
         _watched(connection, campaign, lately.per_minute.get(campaign.id, 0.0), sparing)
         for campaign in overview.going(connection)
     ]
-    alive, running = workers.alive(connection), workers.running(connection, 200)
+    alive = workers.alive(connection)
+    running = workers.running(connection, 200)
     resources = worker_resources.together(worker_resources.by_worker(alive, running))
     queues = overview.queues(connection)
     return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
@@ -129,7 +130,8 @@ def _watched(connection: Connection, campaign: Going, per_minute: float, sparing
 
 def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
     """Returns (limit, used share) of the budget limit with the largest used share; None without limits."""
-    budget, spent = campaign.spec.get("budget", {}), campaign_counts.spent(connection, campaign.id)
+    budget = campaign.spec.get("budget", {})
+    spent = campaign_counts.spent(connection, campaign.id)
     spent["wall_minutes"] = campaign.wall_seconds / 60
     shares = {
         name: spent.get(name, 0.0) / limit
@@ -151,11 +153,14 @@ class LedgerCollector:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._sparing = ledger, Sparing()
+        self._ledger = ledger
+        self._sparing = Sparing()
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        begun, up, metrics = time.monotonic(), 1, list[Metric]()
+        begun = time.monotonic()
+        up = 1
+        metrics = list[Metric]()
         with self._one_at_a_time:
             try:
                 with self._ledger.read() as connection:
@@ -219,7 +224,9 @@ def _workers(connection: Connection) -> list[Metric]:
     alive = _gauge("workers", "Workers that are alive.", "executor")
     has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
     used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
-    now, all_running, all_alive = db_now(connection), workers.running(connection), workers.alive(connection)
+    now = db_now(connection)
+    all_running = workers.running(connection)
+    all_alive = workers.alive(connection)
     busy = Counter(job.worker for job in all_running)
     in_use = workers.by_worker(all_alive, all_running)
     for worker in all_alive:
@@ -240,7 +247,8 @@ class WorkerCollector:
     """Metrics of a worker's own process. ran: returns how many jobs it has run so far."""
 
     def __init__(self, name: str, ran: Callable[[], int]) -> None:
-        self._name, self._ran = name, ran
+        self._name = name
+        self._ran = ran
 
     def collect(self) -> Iterator[Metric]:
         memory = _gauge("worker_memory_bytes", "Resident, of the process and all it has started.", "worker")
@@ -291,12 +299,14 @@ def time_left(status: CampaignCounts, workers: int) -> str | None:
         return None if rest is None else f"budget left for at most {duration(rest)}"
     low, high = (min(ends) for ends in zip(*ranges, strict=True))
     if rest is not None:
-        low, high = min(low, rest), min(high, rest)
+        low = min(low, rest)
+        high = min(high, rest)
     return f"budget left for {range_of(low, high)}"
 
 
 def _core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
-    limit, used = _limit(status, "core_seconds"), status.spent.get("core_seconds", 0.0)
+    limit = _limit(status, "core_seconds")
+    used = status.spent.get("core_seconds", 0.0)
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
     if limit is None or used <= 0 or elapsed <= 0 or sum(map(_ended, status.rungs)) < LEAST_JOBS:
         return None

@@ -95,7 +95,8 @@ def _less_settling(
 
     Otherwise a candidate would earn more by never being verified than by being verified with the expected result.
     """
-    terminal, ids = built.rungs[built.terminal], list(expected)
+    terminal = built.rungs[built.terminal]
+    ids = list(expected)
     left: dict[int, float] = {}
     for start in range(0, len(ids), CHUNK):
         for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
@@ -147,7 +148,8 @@ class CandidateFacts:
         worth = self._worth[self._record(row)]
         proposed = []
         for id_ in _new(turn):
-            cost, (value, settled, screened) = self._costs[id_] + self._lent(id_, row, turn), worth[id_]
+            cost = self._costs[id_] + self._lent(id_, row, turn)
+            (value, settled, screened) = worth[id_]
             proposed.append(ProposedCandidate(*self._named[id_], value, settled, cost, screened))
         return TurnFacts(proposed, turn.cost, terms)
 

@@ -85,7 +85,8 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
     schema = observation_schema(built)
     if schema is None:
         return None
-    board, aims = _board(built, connection, schema, _taught(built, connection, as_of), as_of), graded(schema.aims)
+    board = _board(built, connection, schema, _taught(built, connection, as_of), as_of)
+    aims = graded(schema.aims)
     if _decided(board, aims) < FEWEST:
         return None
     stack = Stack(_structures(built, [board]))
@@ -118,7 +119,8 @@ def expectations(
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
     for fold in range(FOLDS):
-        taught, asked = np.flatnonzero(teaching.order % FOLDS != fold), np.flatnonzero(asking.order % FOLDS == fold)
+        taught = np.flatnonzero(teaching.order % FOLDS != fold)
+        asked = np.flatnonzero(asking.order % FOLDS == fold)
         if not len(asked):
             continue
         scores = np.vstack([teaching.scores[taught], asking.scores[asked]])
@@ -174,7 +176,10 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     A candidate that no turn proposed, as one that a person added, is a member since the first decision about it.
     """
     d = t.decision.c
-    cc, u, p, e = t.campaign_candidate.c, t.turn.c, t.proposal.c, t.evidence.c
+    cc = t.campaign_candidate.c
+    u = t.turn.c
+    p = t.proposal.c
+    e = t.evidence.c
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
     by_terminal = sa.exists().where(*known, e.verifier == terminal)
@@ -206,7 +211,9 @@ def _board(
         loaded |= candidates.load(connection, candidate_ids[start : start + CHUNK])
     ids = sorted(loaded, key=lambda id_: loaded[id_].key)
     shape = len(ids), len(schema.columns)
-    scores, errors, bounds = np.full(shape, np.nan), np.zeros(shape, np.float32), np.zeros(shape, np.int8)
+    scores = np.full(shape, np.nan)
+    errors = np.zeros(shape, np.float32)
+    bounds = np.zeros(shape, np.int8)
     place = {(column.rung, column.property): number for number, column in enumerate(schema.columns)}
     for start in range(0, len(ids), CHUNK):
         answers = answers_as_of(built, connection, ids[start : start + CHUNK], as_of)
@@ -215,9 +222,11 @@ def _board(
                 for measured in answer.measured:
                     if (column := place.get((answer.position, measured.property))) is not None:
                         quantity = measured.quantity
-                        scores[row, column], errors[row, column] = quantity.value, quantity.uncertainty or 0.0
+                        scores[row, column] = quantity.value
+                        errors[row, column] = quantity.uncertainty or 0.0
                         bounds[row, column] = BOUNDS[quantity.censoring]
-    order, texts = order_of(loaded[id_].key for id_ in ids), tuple(built.subject.notation(loaded[id_]) for id_ in ids)
+    order = order_of(loaded[id_].key for id_ in ids)
+    texts = tuple(built.subject.notation(loaded[id_]) for id_ in ids)
     return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
 
 

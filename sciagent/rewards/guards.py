@@ -160,7 +160,8 @@ def gap_growth(
     gaps, episodes: (n,) payoff less control score of a candidate, and its episode. The test permutes whole episodes
     between the two policies, so that it needs no distribution and holds for few episodes.
     """
-    now, before = clustered_mean(gaps, episodes), clustered_mean(first_gaps, first_episodes)
+    now = clustered_mean(gaps, episodes)
+    before = clustered_mean(first_gaps, first_episodes)
     if now is None or before is None:
         return None
     growth = now.value - before.value
@@ -177,10 +178,13 @@ def gap_growth(
 def _share_as_large(sums: Array, sizes: Array, ours: int, growth: float) -> float:
     """Returns the share of permutations with a growth of at least `growth`. sums, sizes: (m,) sum and number of the
     gaps of each episode; the first `ours` belong to the later policy."""
-    rng, slack, as_large = np.random.default_rng(SEED), 1e-12, 1
+    rng = np.random.default_rng(SEED)
+    slack = 1e-12
+    as_large = 1
     for _ in range(DRAWS):
         order = rng.permutation(len(sums))
-        mine, others = order[:ours], order[ours:]
+        mine = order[:ours]
+        others = order[ours:]
         drawn = sums[mine].sum() / sizes[mine].sum() - sums[others].sum() / sizes[others].sum()
         as_large += bool(drawn >= growth - slack)
     return as_large / (DRAWS + 1)
@@ -253,7 +257,8 @@ def kept_promise(
     from 0 or 1 by less than 1 / (2 n + 2): five misses in five draws do not show that a hit is impossible.
     """
     weights = (1 - chances) / chances
-    kept, promised = clustered_mean(payoffs, drawn_in, weights), clustered_mean(expected, others_in)
+    kept = clustered_mean(payoffs, drawn_in, weights)
+    promised = clustered_mean(expected, others_in)
     if kept is None or promised is None:
         return None
     if kept.error is None or promised.error is None:

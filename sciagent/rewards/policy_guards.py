@@ -76,12 +76,19 @@ class PolicyTally:
     """The numbers of one policy. first: number of its first episode."""
 
     def __init__(self, policy: NamedPolicy, first: int) -> None:
-        self.policy, self.first = policy, first
+        self.policy = policy
+        self.first = first
         self.episodes = self.undecided = self.new = 0
-        self.outcomes, self.distances = ClusteredSample(), ClusteredSample()
-        self.statuses, self.scaffolds = Counter[str](), Counter[str]()
-        self.drawn, self.chances, self.promised = ClusteredSample(), list[float](), ClusteredSample()
-        self.payoffs, self.scores, self.gaps = ClusteredSample(), ClusteredSample(), ClusteredSample()
+        self.outcomes = ClusteredSample()
+        self.distances = ClusteredSample()
+        self.statuses = Counter[str]()
+        self.scaffolds = Counter[str]()
+        self.drawn = ClusteredSample()
+        self.chances = list[float]()
+        self.promised = ClusteredSample()
+        self.payoffs = ClusteredSample()
+        self.scores = ClusteredSample()
+        self.gaps = ClusteredSample()
 
     def add_episode(self, number: int, rows: Sequence[RewardRow], turns: Sequence[EpisodeTurn]) -> None:
         """Adds an episode. rows: its rewards."""
@@ -156,12 +163,14 @@ def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -
 
 
 def _promise(tally: PolicyTally) -> PromiseCheck | None:
-    drawn, promised = tally.drawn, tally.promised
+    drawn = tally.drawn
+    promised = tally.promised
     chances = np.array(tally.chances, dtype=float)
     found = kept_promise(drawn.values, chances, drawn.clusters, promised.values, promised.clusters)
     if found is None:
         return None
-    expected, verified = shown(found.promised), shown(found.kept)
+    expected = shown(found.promised)
+    verified = shown(found.kept)
     assert expected is not None and verified is not None
     index = GuardEstimate(value=found.index, error=found.error, n=expected.n + verified.n)
     return PromiseCheck(expected=expected, verified=verified, index=index, p=found.p)
@@ -169,7 +178,9 @@ def _promise(tally: PolicyTally) -> PromiseCheck | None:
 
 def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | None:
     """Returns the control's check of a policy. first: the policy with which it is compared; None for that one."""
-    reward, control, gap = tally.payoffs.mean(), tally.scores.mean(), tally.gaps.mean()
+    reward = tally.payoffs.mean()
+    control = tally.scores.mean()
+    gap = tally.gaps.mean()
     if reward is None or control is None or gap is None:
         return None
     if first is None:
@@ -242,7 +253,10 @@ class EpisodeReader:
         self, built: Built, connection: Connection, rows: Sequence[RewardRow], spec: RewardSpec, as_of: int
     ) -> None:
         """rows: the rewards of the episodes. spec, as_of: description and watermark of their version."""
-        self._built, self._connection, self._spec, self._as_of = built, connection, spec, as_of
+        self._built = built
+        self._connection = connection
+        self._spec = spec
+        self._as_of = as_of
         self._lots = Lots(built, connection, as_of)
         self.rewards: dict[int, list[RewardRow]] = {}
         """By id of the episode."""
@@ -345,7 +359,8 @@ def show_guards(ledger: Ledger, version: int) -> ShownGuards:
     if found is None:
         built = open_for_people(ledger, name)
         with ledger.read() as connection:
-            rows, spec = rewards.of_version(connection, version), RewardSpec.model_validate(row.spec)
+            rows = rewards.of_version(connection, version)
+            spec = RewardSpec.model_validate(row.spec)
             found = guards(built, connection, rows, spec, row.watermark).model_dump()
     about = {"version": version, "campaign": name, "watermark": row.watermark}
     return ShownGuards.model_validate(about | found)
@@ -353,13 +368,15 @@ def show_guards(ledger: Ledger, version: int) -> ShownGuards:
 
 def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:
     """Yields lists of groups with about `AT_ONCE` episodes; an episode without a group is a group of its own."""
-    batch, n = list[list[EpisodeRow]](), 0
+    batch = list[list[EpisodeRow]]()
+    n = 0
     for _, members in groupby(rows, key=lambda row: (row.group_id, row.group_id is None and row.id)):
         batch.append(list(members))
         n += len(batch[-1])
         if n >= AT_ONCE:
             yield batch
-            batch, n = [], 0
+            batch = []
+            n = 0
     if batch:
         yield batch
 
@@ -370,7 +387,8 @@ class _Reading:
     def __init__(
         self, built: Built, connection: Connection, rows: Sequence[RewardRow], spec: RewardSpec, as_of: int
     ) -> None:
-        self._built, self._connection = built, connection
+        self._built = built
+        self._connection = connection
         self._reader = EpisodeReader(built, connection, rows, spec, as_of)
         self.tallies: dict[NamedPolicy, PolicyTally] = {}
 
@@ -381,8 +399,10 @@ class _Reading:
 
     def add(self, groups: Sequence[Sequence[EpisodeRow]]) -> None:
         """Adds the episodes of some groups to the tallies of their policies."""
-        ids, subject = [row.id for group in groups for row in group], self._built.subject
-        checked, named = self._reader.read(ids), policies.of_episodes(self._connection, ids)
+        ids = [row.id for group in groups for row in group]
+        subject = self._built.subject
+        checked = self._reader.read(ids)
+        named = policies.of_episodes(self._connection, ids)
         for group in groups:
             found: dict[NamedPolicy, list[Features]] = {}
             for row in group:

@@ -106,7 +106,8 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     """
     families = FamilyCounts()
     keys: set[str] = set()
-    rewards, collected = [], 0.0
+    rewards = []
+    collected = 0.0
     for number, turn in enumerate(limited(episode, spec), start=1):
         evidence: float | None = 0.0
         spent = price_of(turn.cost, spec.prices)

@@ -152,7 +152,8 @@ def _new_version(
         only = None if group_ids is None else groups.trajectories_of(connection, group_ids)
         rows = reward_rows(built, connection, spec, law, as_of, only)
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
-    campaign_id, scope = built.row.id, None if group_ids is None else rewards.scope_of(group_ids)
+    campaign_id = built.row.id
+    scope = None if group_ids is None else rewards.scope_of(group_ids)
     with built.ledger.begin() as connection:
         watermarks.lock(connection, campaign_id)
         newest = rewards.last(connection, campaign_id, spec.hash, scope)
@@ -192,7 +193,8 @@ def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[
     campaign below it are a fixed set from then on. Raises UsageError for a watermark in the future.
     """
     watermarks.settle(connection, [campaign_id])
-    now, previous = read_watermark(connection), rewards.last(connection, campaign_id, spec.hash)
+    now = read_watermark(connection)
+    previous = rewards.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:
         if spec.watermark > now:
             raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
@@ -266,8 +268,10 @@ def show(ledger: Ledger, version: int) -> ShownRewards:
 def _episodes(
     connection: Connection, version: RewardVersionRow, by_episode: dict[int, list[RewardRow]]
 ) -> list[RewardedEpisode]:
-    campaign_id, prices = version.campaign_id, version.spec["prices"]
-    places, groups = rewards.places(connection, campaign_id), _group_numbers(connection, campaign_id)
+    campaign_id = version.campaign_id
+    prices = version.spec["prices"]
+    places = rewards.places(connection, campaign_id)
+    groups = _group_numbers(connection, campaign_id)
     shown = []
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
         if (rows := by_episode.get(episode.id)) is None:
@@ -318,7 +322,8 @@ def _group_numbers(connection: Connection, campaign_id: int) -> dict[int, int]:
 def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ. Raises UnknownNameError, or UsageError for two campaigns."""
     with ledger.read() as connection:
-        before, after = rewards.get(connection, old), rewards.get(connection, new)
+        before = rewards.get(connection, old)
+        after = rewards.get(connection, new)
         if before.campaign_id != after.campaign_id:
             raise UsageError(f"versions {old} and {new} belong to two campaigns, which share no turns")
         return changes(connection, before, after)

@@ -71,7 +71,8 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
         ids = candidate_ids[start : start + CHUNK]
         answers = answers_as_of(built, connection, ids, as_of)
         alike = known_likenesses(connection, built, ids, as_of)
-        ordered, drawn = _ordered(connection, built.row.id, ids, as_of), _drawn(built, connection, ids)
+        ordered = _ordered(connection, built.row.id, ids, as_of)
+        drawn = _drawn(built, connection, ids)
         for id_ in ids:
             known = [a for a in answers[id_] if a.position < built.terminal or drawn.get(id_, True)]
             where = place(built.rules, built.objectives, known, likeness=alike.get(id_))
@@ -116,7 +117,8 @@ def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -
 
 def _ordered(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int) -> dict[int, set[int]]:
     """Returns the positions of the rungs that the campaign had decided to run by a watermark, by candidate id."""
-    d, r = t.decision.c, t.rung.c
+    d = t.decision.c
+    r = t.rung.c
     query = (
         sa.select(d.candidate_id, r.position)
         .select_from(t.decision.join(t.rung, r.id == d.rung_id))
@@ -188,7 +190,9 @@ class Records:
 
 def _known(built: Built, connection: Connection, as_of: int) -> list[_Known]:
     """Returns all candidates of the campaign that the terminal rung has answered up to a watermark."""
-    cc, e, p = t.campaign_candidate.c, t.evidence.c, t.proposal.c
+    cc = t.campaign_candidate.c
+    e = t.evidence.c
+    p = t.proposal.c
     computation = built.rungs[built.terminal].verifier.computation
     first = sa.func.min(e.watermark)
     query = (

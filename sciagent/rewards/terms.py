@@ -60,7 +60,8 @@ class Snapshots:
 
 def _members(connection: Connection, campaign_id: int, part: CandidatePart) -> Sequence[Any]:
     """Returns (id, seq, text) of the candidates in a part of the campaign, in order."""
-    cc, c = t.campaign_candidate.c, t.candidate.c
+    cc = t.campaign_candidate.c
+    c = t.candidate.c
     query = sa.select(c.id, cc.seq, c.text).join(t.candidate, c.id == cc.candidate_id)
     return connection.execute(query.where(cc.campaign_id == campaign_id, part.condition).order_by(cc.seq)).all()
 
@@ -156,7 +157,8 @@ class PredictionScores:
         It is a mean over the proposals of the turn and over the properties that have a scale. What is not new in the
         episode, or had an answer before the episode began, is no prediction.
         """
-        seen, found = set[int](), list[float | None]()
+        seen = set[int]()
+        found = list[float | None]()
         for turn in turns:
             new = [each for each in self._predictions.get(turn.id, ()) if each.candidate_id not in seen]
             seen.update(each.candidate_id for each in new)

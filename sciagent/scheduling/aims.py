@@ -45,7 +45,8 @@ from sciagent.scheduling.law.transforms import TruthTransform, between
 from sciagent.scheduling.law.yes_no import truncated_moments
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(41)
-NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2  # on the interval (0, 1)
+NODES = (NODES + 1) / 2
+WEIGHTS = WEIGHTS / 2  # on the interval (0, 1)
 DRAWS = 256  # draws of all properties, the same for every candidate
 PAIRS = 4096  # draws of pairs of answers, the same for every candidate
 BLOCK = 1 << 12  # candidates computed at a time
@@ -89,14 +90,17 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
     if math.isinf(low) or math.isinf(high):
         u = (mean - low) / sd if math.isinf(high) else (high - mean) / sd
         return both_above(u, share)
-    below, above = (low - mean) / sd, (high - mean) / sd
+    below = (low - mean) / sd
+    above = (high - mean) / sd
     flipped = below + above > 0  # mirrored so that the window lies in the lower half, where probabilities do not cancel
-    below, above = np.where(flipped, -above, below), np.where(flipped, -below, above)
-    start, end = ndtr(np.maximum(below, FARTHEST)), ndtr(np.maximum(above, FARTHEST))
+    lower = np.where(flipped, -above, below)
+    upper = np.where(flipped, -below, above)
+    start = ndtr(np.maximum(lower, FARTHEST))
+    end = ndtr(np.maximum(upper, FARTHEST))
     first = ndtri(start + (end - start) * NODES[:, None])
     rest = np.full_like(first, math.sqrt((1 - share) * (1 + share)))
     centre = share * first
-    then = ndtr((above - centre) / rest) - ndtr((below - centre) / rest)
+    then = ndtr((upper - centre) / rest) - ndtr((lower - centre) / rest)
     both: Array = chance * (WEIGHTS @ then)
     return both
 
@@ -122,9 +126,11 @@ class Graded:
         """As `Hits.moments`. The second one is the mean product of the payoffs of two answers that share the explained
         part; unlike the square of a mean, it is unbiased."""
         draws, weights = normal(2 * self.q, PAIRS)
-        first_draws, new_draws = draws[:, : self.q], draws[:, self.q :]
+        first_draws = draws[:, : self.q]
+        new_draws = draws[:, self.q :]
         second_draws = shares * first_draws + np.sqrt((1 - shares) * (1 + shares)) * new_draws
-        first, second = np.empty(means.shape[1]), np.empty(means.shape[1])
+        first = np.empty(means.shape[1])
+        second = np.empty(means.shape[1])
         for place, (mean, sd) in enumerate(zip(means.T, np.sqrt(variances).T, strict=True)):
             worth = self.of((mean + sd * first_draws).T)
             first[place] = weights @ worth
@@ -162,11 +168,13 @@ def both_above(u: Array, share: Array | float) -> Array:
 def share_told(expected: Array, second: Array) -> Array:
     """Returns (n,) shares of a normal answer's variance that give the same second moment (see the module)."""
     u = to_u(expected)
-    low, high = np.zeros_like(u), np.ones_like(u)
+    low = np.zeros_like(u)
+    high = np.ones_like(u)
     for _ in range(BISECTIONS):
         share = (low + high) / 2
         more = both_above(u, share) < second
-        low, high = np.where(more, share, low), np.where(more, high, share)
+        low = np.where(more, share, low)
+        high = np.where(more, high, share)
     return (low + high) / 2
 
 
@@ -310,7 +318,8 @@ def questions(
 
 def _of(scores: NDArray[Any], columns: tuple[int, ...]) -> NDArray[Any]:
     """Returns columns of the scores, without a copy if they are adjacent."""
-    first, last = columns[0], columns[-1]
+    first = columns[0]
+    last = columns[-1]
     return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
 
 
@@ -337,20 +346,24 @@ def expected_answers(
     if bounds is None or not (censored := bounds != 0).any():
         return scores, errors
     exact = np.where(censored, np.nan, scores)
-    value, error = scores.copy(), np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
+    value = scores.copy()
+    error = np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
     decides = {aim.columns[-1]: number for number, aim in enumerate(aims.aims)}
     laws: Sequence[Law] = ()
     if all((~np.isnan(exact[:, column])).sum() >= FEWEST for column in decides) and censored[:, list(decides)].any():
         laws = fit(exact, errors)
     for column in np.flatnonzero(censored.any(axis=0)).tolist():
-        rows, known = np.flatnonzero(censored[:, column]), exact[~np.isnan(exact[:, column]), column]
+        rows = np.flatnonzero(censored[:, column])
+        known = exact[~np.isnan(exact[:, column]), column]
         if len(known) < FEWEST or not known.std() > 0:
             continue
-        mean, sd = np.full(len(rows), known.mean()), np.full(len(rows), known.std(ddof=1))
+        mean = np.full(len(rows), known.mean())
+        sd = np.full(len(rows), known.std(ddof=1))
         if column in decides and laws:
             truth = truths[decides[column]]
             middle, spread, _ = mixture(laws, decides[column], rows)
-            mean, sd = truth.inverse(middle), truth.scale * spread
+            mean = truth.inverse(middle)
+            sd = truth.scale * spread
         value[rows, column], error[rows, column] = truncated_moments(
             mean, sd, scores[rows, column], bounds[rows, column]
         )

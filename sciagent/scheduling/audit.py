@@ -138,7 +138,8 @@ def missed_hits(pi: Array, least: float, left: int) -> EstimateWithInterval:
     """Returns the number of hits among the dropped candidates, once all audits have ended. pi: (a,) of audited hits.
     least: smallest unaudited pi. left: number of unaudited candidates."""
     a = len(pi)
-    mean, variance = float(((1 - pi) / pi).sum()), float(((1 - pi) / pi**2).sum())
+    mean = float(((1 - pi) / pi).sum())
+    variance = float(((1 - pi) / pi**2).sum())
     low = _lower(mean, variance, a, left)
     high = _upper(mean + (1 - least) / least, variance + (1 - least) / least**2, left)
     return EstimateWithInterval(low=a + low, estimate=a + min(mean, left), high=a + high)
@@ -186,8 +187,12 @@ def agreements(
     last = len(labels) - 1
     for lower, upper in dict.fromkeys((j, above) for j in range(last) for above in (j + 1, last)):
         both = ~np.isnan(scores[:, [lower, upper]]).any(1)
-        x, y, weights = scores[both, lower], scores[both, upper], 1 / propensity[both, upper]
-        n, share, off = len(x), weights / weights.sum(), x - y
+        x = scores[both, lower]
+        y = scores[both, upper]
+        weights = 1 / propensity[both, upper]
+        n = len(x)
+        share = weights / weights.sum()
+        off = x - y
         yield RungAgreement(
             property=name,
             lower=labels[lower],

@@ -18,7 +18,8 @@ from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
-FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
+FAILED = 0.2
+TRIED = 10.0  # prior of a rung's failure rate: failures, tries
 ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are rarely copied
 
 
@@ -133,7 +134,8 @@ class CandidatePool:
     def _append(self, name: str, rows: NDArray[Any]) -> None:
         """Appends rows, in the spare room behind the array if there is enough."""
         array: NDArray[Any] = getattr(self, name)
-        room, filled = self._room.get(name), len(array) + len(rows)
+        room = self._room.get(name)
+        filled = len(array) + len(rows)
         if room is None or array.base is not room or filled > len(room):
             room = np.empty((filled + int(ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
             room[: len(array)] = array

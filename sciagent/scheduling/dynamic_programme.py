@@ -158,7 +158,9 @@ def solve_left(
     weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]
     values: dict[tuple[int, int], Array] = {}
     actions: dict[tuple[int, int], NDArray[np.int8]] = {}
-    gain, other, better = np.empty_like(terminal), np.empty_like(terminal), np.empty(terminal.shape, dtype=bool)
+    gain = np.empty_like(terminal)
+    other = np.empty_like(terminal)
+    better = np.empty(terminal.shape, dtype=bool)
     for seen, gone in _states(weighed, fails):
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
@@ -176,7 +178,8 @@ def solve_left(
             np.copyto(q, gain, where=better)
             np.copyto(best, j, where=better)
         np.copyto(best, STOP, where=q <= 0)
-        values[seen, gone], actions[seen, gone] = np.maximum(q, 0.0), best
+        values[seen, gone] = np.maximum(q, 0.0)
+        actions[seen, gone] = best
     policy = Policy(m, fails, moves, actions)
     rows, begins = _crossings(q)
     first = best[rows, np.arange(len(PRICES))].astype(np.int64)
@@ -247,7 +250,8 @@ class Policy:
         for seen, gone in self._order():
             if (seen, gone) not in here:
                 continue
-            mass, best = here.pop((seen, gone)), self.actions[seen, gone]
+            mass = here.pop((seen, gone))
+            best = self.actions[seen, gone]
             purchases[:, -1] += (mass * (best == TERMINAL)).sum(0)
             for j, then, failed in self._next(seen, gone, best):
                 going = mass * np.equal(best, j)
@@ -283,7 +287,8 @@ def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array
     for seen in range(1, len(left)):
         places = [c for j, mine in enumerate(columns) if seen >> j & 1 for c in mine]
         if places:
-            inner, outer = covariance[np.ix_(places, places)], covariance[places, -1]
+            inner = covariance[np.ix_(places, places)]
+            outer = covariance[places, -1]
             left[seen] -= float(outer @ np.linalg.lstsq(inner, outer, rcond=None)[0])
     floored: Array = np.maximum(left, FLOOR * total)
     return floored
@@ -310,7 +315,8 @@ def _crossings(q: Array) -> tuple[Places, Array]:
     last row if it never does, and u. Both ascend with the price."""
     pays = q > 0
     up = np.where(pays.any(0), pays.argmax(0), len(U) - 1)
-    low, prices = np.maximum(up - 1, 0), np.arange(q.shape[1])
+    low = np.maximum(up - 1, 0)
+    prices = np.arange(q.shape[1])
     below, above = (np.maximum(q[rows, prices], -1e3) for rows in (low, up))
     rises = above > below
     part = np.divide(-below, above - below, out=np.ones_like(below), where=rises)

@@ -39,8 +39,10 @@ Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes
 
 SAMPLE = 256  # candidates whose median covariance represents their group
 # with several properties, a rung's value depends on the candidate: programmes per level, APART in u
-LEVELS, APART = 5, 0.5
-TOLD, FEWEST = 48, 8  # candidates that represent a level: largest and smallest number
+LEVELS = 5
+APART = 0.5
+TOLD = 48
+FEWEST = 8  # candidates that represent a level: largest and smallest number
 PLANS = 16  # largest number of plans for different relative costs, over all levels
 ALIKE = 0.5  # range of relative costs per plan, in factors of two
 DEAR = 0.01  # cost of a rung, in terminal verifications, from which what it seems to tell is fully doubted
@@ -116,13 +118,16 @@ def groups(
     deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
     plans = Plans() if plans is None else plans
     for code, places, had in _situations(pool, of, deciding):
-        some, rungs = of[places], tuple(j for j in had if j not in barred)
+        some = of[places]
+        rungs = tuple(j for j in had if j not in barred)
         means, variances, shares = _forecasts(pool, some, rungs, aims, truths, chains)
         expected, u = _expected(payoff, means, variances, truths[0] if simple else None)
         lost = _lost(pool, some, rungs, aims)
-        expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
+        expected = np.where(lost, 0.0, expected)
+        u = np.where(lost, U[0], u)
         if not simple or code not in plans:
-            levels, lefts = U[:1], [1 - shares[0]]
+            levels = U[:1]
+            lefts = [1 - shares[0]]
             if not simple:
                 levels = _levels(u)
                 lefts = [_left(payoff, means, variances, shares, _near(u, level)) for level in levels]
@@ -172,7 +177,9 @@ def _assigned(
     own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
     shares = np.array([np.interp(u, levels, unit) for unit in np.eye(len(levels))])
-    logs, weight, most = np.zeros(len(u)), terminal.copy(), np.zeros(len(u))
+    logs = np.zeros(len(u))
+    weight = terminal.copy()
+    most = np.zeros(len(u))
     chosen = np.zeros((2, len(u)), dtype=np.intp)
     for number, level in enumerate(plans):
         mine = np.flatnonzero(shares[number] > 0)
@@ -183,12 +190,15 @@ def _assigned(
         logs[mine] += shares[number, mine] * np.log(indices[best, np.arange(len(mine))] / dearer)
         nearer = shares[number, mine] > most[mine]
         here = mine[nearer]
-        most[here], weight[here] = shares[number, here], terminal[here] * dearer[nearer]
-        chosen[0, here], chosen[1, here] = number, best[nearer]
+        most[here] = shares[number, here]
+        weight[here] = terminal[here] * dearer[nearer]
+        chosen[0, here] = number
+        chosen[1, here] = best[nearer]
     index = np.exp(logs) / terminal
     codes = chosen[0] * len(plans[0]) + chosen[1]
     for code in np.flatnonzero(np.bincount(codes)):
-        (number, plan), mine = divmod(int(code), len(plans[0])), np.flatnonzero(codes == code)
+        (number, plan) = divmod(int(code), len(plans[0]))
+        mine = np.flatnonzero(codes == code)
         yield CandidateGroup(
             places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan]
         )
@@ -220,12 +230,16 @@ def _forecasts(
 ) -> tuple[Array, Array, Array]:
     """Returns means and variances (q, n) of each aim's property, and the share (q, 2**m) of the variance that each set
     of rungs explains. Decided properties are known; no rung tells more about them."""
-    q, n = len(aims.aims), len(of)
-    means, variances, shares = np.zeros((q, n)), np.ones((q, n)), np.zeros((q, 1 << len(rungs)))
+    q = len(aims.aims)
+    n = len(of)
+    means = np.zeros((q, n))
+    variances = np.ones((q, n))
+    shares = np.zeros((q, 1 << len(rungs)))
     for i, (aim, truth, chain) in enumerate(zip(aims.aims, truths, chains, strict=True)):
         heaviest = 0
         for places, forecast in chain.forecast(of):
-            means[i, places], variances[i, places] = forecast.mean, forecast.variance
+            means[i, places] = forecast.mean
+            variances[i, places] = forecast.variance
             if len(places) > heaviest:
                 heaviest = len(places)
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
@@ -243,7 +257,8 @@ def _forecasts(
             shares[i, mine == 1] = 1 - FLOOR
         answers = pool.scores[of, aim.columns[-1]]
         known = ~np.isnan(answers)
-        means[i, known], variances[i, known] = truth(answers[known]), FLOOR
+        means[i, known] = truth(answers[known])
+        variances[i, known] = FLOOR
     return means, variances, shares
 
 
@@ -272,7 +287,8 @@ def _doubted(shares: Array, chance: Sequence[float]) -> Array:
 
 def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> Mask:
     """Returns (n,) whether an objective can no longer be decided, since its rung failed or was passed over."""
-    last, lost = pool.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
+    last = pool.costs.shape[1] - 1
+    lost = np.zeros(len(of), dtype=bool)
     for aim in aims.aims:
         rung = pool.rungs[aim.columns[-1]]
         if 0 <= rung < last and rung not in rungs:
@@ -380,7 +396,8 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
 def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:
     """Returns (n,) predicted indices, infinite if there is no prediction, 0 if the index was 0. before: as `index` in
     `ahead`. seen, now: (n,) whether a candidate was evaluated, and (m,) the indices of those."""
-    guess, known = np.where(before == 0, 0.0, np.inf), np.full(len(of), np.nan)
+    guess = np.where(before == 0, 0.0, np.inf)
+    known = np.full(len(of), np.nan)
     known[seen] = now
     for kind in _kinds(pool, of):
         kind = kind[before[kind] > 0]
@@ -391,7 +408,8 @@ def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Arr
         if len(some) < EACH * (3 + 2 * (columns.sum() + open_.sum())):
             continue
         x = _inputs(pool, of[some], before[some], columns, open_)
-        centre, spread = x.mean(0), np.maximum(x.std(0), 1e-9)
+        centre = x.mean(0)
+        spread = np.maximum(x.std(0), 1e-9)
         weights = np.linalg.lstsq(_curved((x - centre) / spread), np.log(known[some]), rcond=None)[0]
         for start in range(0, len(kind), SUBSAMPLE_BLOCK):
             mine = kind[start : start + SUBSAMPLE_BLOCK]
@@ -406,7 +424,8 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
     rest = np.flatnonzero(~seen)
     order = rest[np.argsort(-guess[rest], kind="stable")]
     certain = max(UPPER, int(np.isinf(guess[rest]).sum()))
-    chosen, others = np.zeros(len(guess), dtype=bool), np.zeros(len(guess))
+    chosen = np.zeros(len(guess), dtype=bool)
+    others = np.zeros(len(guess))
     chosen[order[:certain]] = True
     below = order[certain:]
     if len(below):

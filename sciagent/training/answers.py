@@ -245,7 +245,8 @@ def hindsight(
 def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
     """Yields the turns of episodes without the proposer's skills, with their texts as the hint for a teacher."""
     skills = [skill for _, spec in campaign.built.spec.proposers for skill in getattr(spec, "skills", ())]
-    hint, named = "\n\n".join(skill.told for skill in skills), ", ".join(skill.label for skill in skills)
+    hint = "\n\n".join(skill.told for skill in skills)
+    named = ", ".join(skill.label for skill in skills)
     for each in turns:
         if not skills:
             selection.drop("turns: the proposer has no skills")
@@ -287,7 +288,8 @@ def pairs(
             continue
         utilities = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
         for first, second in combinations(range(len(members)), 2):
-            one, other = utilities[first], utilities[second]
+            one = utilities[first]
+            other = utilities[second]
             if one is None or other is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue

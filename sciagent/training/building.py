@@ -202,7 +202,9 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 def _models(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
     """Returns the models with the first digits of the hashes of their weights."""
-    j, u, p = t.trajectory.c, t.turn.c, t.policy.c
+    j = t.trajectory.c
+    u = t.turn.c
+    p = t.policy.c
     query = sa.select(u.policy_version, p.base_sha256, p.adapter_sha256).distinct()
     query = query.select_from(
         t.turn.join(t.trajectory, j.id == u.trajectory_id).outerjoin(t.policy, p.id == u.policy_id)
@@ -218,7 +220,8 @@ def _verifiers(campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str]]:
 
 def _packages(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
     """Returns the packages behind the evidence, with their licences if they are installed here."""
-    e, cc = t.evidence.c, t.campaign_candidate.c
+    e = t.evidence.c
+    cc = t.campaign_candidate.c
     ids = [each.built.row.id for each in campaigns]
     names = {rung.verifier.name for each in campaigns for rung in each.built.rungs}
     query = (
@@ -306,7 +309,10 @@ class _Builder:
         held: Sequence[TrainingCampaign],
         progress: Progress | None,
     ) -> None:
-        self._connection, self._wish, self._as_of, self._campaigns = connection, wish, as_of, campaigns
+        self._connection = connection
+        self._wish = wish
+        self._as_of = as_of
+        self._campaigns = campaigns
         self._progress = progress or (lambda name, n, of: None)
         self._tasks = {each.task for each in campaigns}
         named = {each.task for each in held}
@@ -380,10 +386,12 @@ class _Builder:
     def _of(
         self, campaign: TrainingCampaign, episodes: Sequence[RecordedEpisode], limit: ScaffoldLimit
     ) -> Iterator[Mapping[str, Any]]:
-        connection, selection = self._connection, self._wish.selection
+        connection = self._connection
+        selection = self._wish.selection
         if self._wish.kind == "rows":
             for episode in episodes:
-                turns, version = campaign.raw_turns(connection, episode), self._versions[campaign.name]
+                turns = campaign.raw_turns(connection, episode)
+                version = self._versions[campaign.name]
                 yield from token_rows.rows_of(connection, episode, turns, version, self._left_out)
             return
         turns = [turn for episode in episodes for turn in answers.judged(connection, campaign, episode)]

@@ -147,7 +147,8 @@ def _promise(found: Sequence[CheckedCandidate]) -> tuple[float | None, float]:
     A candidate with the chance π of being drawn counts its expected payoff / (1 - π) if it was not, and less its
     payoff / π if it was, so that both stand for all (Horvitz and Thompson 1952). None while one of them waits.
     """
-    values, chances = list[float](), list[float]()
+    values = list[float]()
+    chances = list[float]()
     for each in found:
         if each.lot is None or each.state is None:
             continue

@@ -117,7 +117,8 @@ class Guard(Protocol):
         """Why the guard could not compute anything so far; None if it could."""
 
 
-LOW, HIGH = -1.0, 1.0  # payoff and control score are from 0 to 1
+LOW = -1.0
+HIGH = 1.0  # payoff and control score are from 0 to 1
 
 
 class ControlGapGuard:
@@ -130,7 +131,8 @@ class ControlGapGuard:
     name = "control_gap"
 
     def __init__(self, limit: float, level: float) -> None:
-        self._limit, self._level = limit, level
+        self._limit = limit
+        self._level = level
         self._first: list[float] = []
         self._bound = HIGH
         self._latest: list[float] = []
@@ -141,7 +143,8 @@ class ControlGapGuard:
     def check(self, facts: StepFacts) -> StopReason | None:
         self._has_control = self._has_control or facts.has_control
         before = self._bound  # by earlier steps alone, as the test needs it
-        first, later = list[float](), list[float]()
+        first = list[float]()
+        later = list[float]()
         for episode in facts.episodes:
             if episode.gap is None or episode.episode in self._counted:
                 continue
@@ -159,7 +162,8 @@ class ControlGapGuard:
         return self._reason() if self._test.rejects(self._level / 2) else None
 
     def _reason(self) -> StopReason:
-        was, now = float(np.mean(self._first)), float(np.mean(self._latest))
+        was = float(np.mean(self._first))
+        now = float(np.mean(self._latest))
         return StopReason(
             self.name,
             f"of what a candidate earns, the control does not confirm {now:.2g}, and did not confirm {was:.2g} for the "
@@ -183,7 +187,8 @@ class ExploitationGuard:
     name = "exploitation"
 
     def __init__(self, limit: float, level: float) -> None:
-        self._limit, self._level = limit, level
+        self._limit = limit
+        self._level = level
         self._counted: set[int] = set()
         self._has_promises = False
         self._test = SequentialTest()
@@ -240,7 +245,8 @@ class KlBudgetGuard:
         if facts.kl is None:
             return None
         if facts.rewards != self._rewards:
-            self._rewards, self._begin = facts.rewards, self._last or 0.0
+            self._rewards = facts.rewards
+            self._begin = self._last or 0.0
         self._last = facts.kl
         spent = facts.kl - self._begin
         if spent <= self._limit:

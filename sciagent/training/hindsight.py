@@ -166,7 +166,8 @@ def _moved(objective: Objective, window: Window, value: float) -> Window:
 
     A step is the width of a window, or the scale of a single limit.
     """
-    low, high = window.low, window.high
+    low = window.low
+    high = window.high
     step = high - low if low is not None and high is not None and high > low else objective.scale
     distance = window.distance(value)
     steps = math.ceil(distance / step) * (1 if high is not None and value > high else -1)

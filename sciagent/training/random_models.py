@@ -17,7 +17,9 @@ from sciagent.errors import UsageError
 from sciagent.training.learner.kinds import FILE, KINDS
 from sciagent.training.learner.rows import Conversations
 
-UNKNOWN, BEGIN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+UNKNOWN = "<|endoftext|>"
+BEGIN = "<|im_start|>"
+END = "<|im_end|>"
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 """Parts of the chat template that are one token each."""
 HEAD = 32  # numbers of an attention head
@@ -95,7 +97,8 @@ def trained_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     """
     from tokenizers import pre_tokenizers, trainers
 
-    bpe, marks = _byte_pairs(), [UNKNOWN, BEGIN, END]
+    bpe = _byte_pairs()
+    marks = [UNKNOWN, BEGIN, END]
     apart = re.compile("|".join(map(re.escape, [*marks, *TAGS])))
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - len(TAGS),
@@ -113,7 +116,8 @@ def _byte_pairs() -> Any:
 
     bpe = Tokenizer(BPE())
     split = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.Sequence(split), decoders.ByteLevel()
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(split)
+    bpe.decoder = decoders.ByteLevel()
     return bpe
 
 

@@ -62,7 +62,8 @@ class SampledAnswers:
         """
         found: list[Mapping[str, object]] = []
         for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
-            turn, begin = self._turns[number], row.turns.index(number)
+            turn = self._turns[number]
+            begin = row.turns.index(number)
             end = begin + row.turns.count(number)
             if row.aside:
                 begin = end - len(turn["output_ids"])
@@ -161,7 +162,8 @@ class TrainingCampaign:
         return episodes.episodes(connection, self.built.row.id, self.as_of)
 
     def episode(self, connection: Connection, row: EpisodeRow) -> RecordedEpisode:
-        j, g = t.trajectory.c, t.rollout_group.c
+        j = t.trajectory.c
+        g = t.rollout_group.c
         query = sa.select(j.settings, j.purpose, g.opening)
         query = query.select_from(t.trajectory.outerjoin(t.rollout_group, g.id == j.group_id)).where(j.id == row.id)
         settings, purpose, shared = connection.execute(query).one()
@@ -194,7 +196,8 @@ class TrainingCampaign:
                 continue
             answer = from_json(row["message"])
             tools = self._offered(connection, row["tool_set_id"])
-            prompt, own = tuple(talk.messages), tuple(proposals.get(row["id"], ()))
+            prompt = tuple(talk.messages)
+            own = tuple(proposals.get(row["id"], ()))
             yield AnsweredTurn(
                 episode, row["id"], row["number"], prompt, answer, tools, row, own, sampled.get(row["number"])
             )

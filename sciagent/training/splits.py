@@ -17,7 +17,8 @@ def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> f
 
     All episodes of a task are in one split, whatever their campaign. A single task is for training.
     """
-    known, named = set(tasks), set(held)
+    known = set(tasks)
+    named = set(held)
     others = sorted(known - named)
     n = round(share * len(others)) if len(others) > 1 else 0
     return frozenset(named | set(others[: min(n, len(others) - 1)] if n else ()))
@@ -30,7 +31,8 @@ class ScaffoldLimit:
     """
 
     def __init__(self, n: int, repeats: bool = False) -> None:
-        self._n, self._repeats = n, repeats
+        self._n = n
+        self._repeats = repeats
         self._kept: set[tuple[str, str, str]] = set()
         self._counts: Counter[tuple[str, str, str]] = Counter()
 

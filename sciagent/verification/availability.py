@@ -152,7 +152,8 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         if not needs:
             verifier = verifier_type()
             check_measures(verifier, provider(name))
-            measures, costs = verifier.measures, _costs(verifier, samples)
+            measures = verifier.measures
+            costs = _costs(verifier, samples)
     except Exception as error:  # noqa: BLE001 - one broken third-party verifier must not hide the others
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
@@ -229,7 +230,8 @@ def _takes(annotation: Any) -> str:
     words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
     if annotation in words:
         return words[annotation]
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    args = typing.get_args(annotation)
     if origin is typing.Literal:
         return ", ".join(str(a) for a in args)
     if origin is typing.Annotated:

@@ -314,5 +314,6 @@ def is_installed(distribution: str) -> bool:
 
 def error_finding(key: str, error: SimulatorError) -> Finding:
     """Returns the finding for an engine's error. Raises ValueError for an unknown outcome or reason."""
-    outcome, reason = Outcome(error.outcome), Reason(error.reason)
+    outcome = Outcome(error.outcome)
+    reason = Reason(error.reason)
     return Finding(key, outcome, reason=reason, detail=error.detail, diagnostics=dict(error.diagnostics))

@@ -48,7 +48,8 @@ class ReferenceFile(BaseModel):
         given = {"path": data} if isinstance(data, str) else data
         if not isinstance(given, Mapping) or not isinstance(given.get("path"), str) or not given["path"]:
             return given
-        base, wanted = (info.context or {}).get("base"), _wanted_hash(given)
+        base = (info.context or {}).get("base")
+        wanted = _wanted_hash(given)
         named = {**given, "name": given.get("name") or Path(given["path"]).name}
         if wanted and base is None:  # already hashed; `check` hashes it again before it is opened
             return named

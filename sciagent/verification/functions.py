@@ -262,7 +262,8 @@ def verifier(
         if not callable(cost) and not (math.isfinite(cost) and cost >= 0):
             raise UsageError(f"{where}: cost={cost}: core-seconds, a finite number of at least 0")
         units, defined = _properties(measures, unit, description, low, high, where)
-        code, modules = code_of(given, where), tuple(preload)
+        code = code_of(given, where)
+        modules = tuple(preload)
         definition = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
         return VerifierFunction(definition, _register(definition, _pickled(definition, where), where))
 

@@ -64,7 +64,8 @@ class SentVerifiers:
 
 _defined: dict[str, Defined] = {}
 _sent: list[SentVerifiers] = []
-FOLDER, ENDING = "functions", ".pickle"
+FOLDER = "functions"
+ENDING = ".pickle"
 CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
 
 
@@ -178,7 +179,8 @@ def _check_names(verifier_type: type[BaseVerifier[Any]], name: str, where: str) 
 
 def check_measures(verifier: BaseVerifier[Any], package: str) -> None:
     """Raises UsageError if a measured property is unregistered or is defined differently by another package."""
-    registry, where = properties(), f'verifier "{verifier.name}" of {package}'
+    registry = properties()
+    where = f'verifier "{verifier.name}" of {package}'
     try:
         measures = tuple(verifier.measures)
     except Exception as error:  # a plug-in may raise anything

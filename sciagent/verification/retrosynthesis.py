@@ -89,7 +89,8 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
     needs = {_canonical(reaction.product): {*map(_canonical, reaction.reactants)} for reaction in route.reactions}
-    made, wanted = needs.keys(), {_canonical(target)}.union(*needs.values())
+    made = needs.keys()
+    wanted = {_canonical(target)}.union(*needs.values())
     if unused := made - wanted:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
     if any(not reaction.reactants for reaction in route.reactions):

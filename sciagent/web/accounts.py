@@ -30,13 +30,16 @@ def log_in_form(request: Request, next: str = "/") -> Response:
 @pages.post("/login", ANYONE)
 def log_in(request: Request) -> Response:
     """Opens a session. From the form that a script shows over another page it answers JSON with the new form token."""
-    site, said = site_of(request), texts(request)
-    login, after = said.get("login", "").strip().lower(), own_path(said.get("next", "/"))
+    site = site_of(request)
+    said = texts(request)
+    login = said.get("login", "").strip().lower()
+    after = own_path(said.get("next", "/"))
     try:
         person = visitors.checked(site.ledger, login, said.get("password", ""))
         fault = WRONG if person is None else None
     except visitors.LockedError as error:
-        person, fault = None, str(error)
+        person = None
+        fault = str(error)
     if person is None:
         if wants_json(request):
             return JSONResponse({"detail": fault}, 403)
@@ -44,7 +47,8 @@ def log_in(request: Request) -> Response:
     response = _with_session(request, person.id, person.login)
     if wants_json(request):
         return response
-    response.status_code, response.headers["location"] = 303, after
+    response.status_code = 303
+    response.headers["location"] = after
     return response
 
 
@@ -69,7 +73,8 @@ def _with_session(request: Request, person_id: int, login: str) -> Response:
 
 @pages.post("/logout", RouteRule(Right.READ))
 def log_out(request: Request) -> Response:
-    site, who = site_of(request), visitor(request)
+    site = site_of(request)
+    who = visitor(request)
     if who.access is not None:
         with site.ledger.begin() as connection:
             accesses.revoke(connection, who.who, who.access)
@@ -93,7 +98,8 @@ def choose_form(request: Request, secret: str) -> Response:
 @pages.post("/welcome/{secret}", ANYONE)
 def choose(request: Request, secret: str) -> Response:
     """Sets the password, ends all sessions of the person, and opens one."""
-    site, said = site_of(request), texts(request)
+    site = site_of(request)
+    said = texts(request)
     with site.ledger.read() as connection:
         access = accesses.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
@@ -111,7 +117,8 @@ def choose(request: Request, secret: str) -> Response:
         accesses.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
         persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
     response = _with_session(request, person.id, person.login)
-    response.status_code, response.headers["location"] = 303, "/"
+    response.status_code = 303
+    response.headers["location"] = "/"
     return response
 
 

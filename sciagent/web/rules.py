@@ -216,7 +216,8 @@ class Guarded:
 
     def __init__(self, app: ASGIApp, *, secure: bool) -> None:
         """secure: whether the server speaks TLS, or stands behind a proxy that does."""
-        self._app, self._secure = app, secure
+        self._app = app
+        self._secure = secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -225,7 +226,8 @@ class Guarded:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         limit = MAX_FILES if headers.get(b"content-type", b"").startswith(b"multipart/form-data") else MAX_BODY
-        sent, answered = 0, False
+        sent = 0
+        answered = False
 
         async def counted() -> Message:
             nonlocal sent

@@ -110,10 +110,12 @@ async def live(request: Request) -> StreamingResponse:
     ticker: Ticker = request.app.state.site.ticker
 
     async def ticks() -> AsyncIterator[str]:
-        sent, silent = -1, 0.0
+        sent = -1
+        silent = 0.0
         while not ticker.has_stopped:
             if ticker.tick != sent:
-                sent, silent = ticker.tick, 0.0
+                sent = ticker.tick
+                silent = 0.0
                 yield f"data: {sent}\n\n"
             elif silent >= BEAT_SECONDS:
                 silent = 0.0
@@ -129,7 +131,8 @@ class WebSite:
 
     def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
         """secure: whether the browser speaks TLS with it, or with a proxy before it."""
-        self.ledger, self.secure = ledger, secure
+        self.ledger = ledger
+        self.secure = secure
         self.ticker = Ticker(ledger)
         self._shared: dict[Callable[[Ledger], Any], Any] = {}
         self._lock = threading.Lock()

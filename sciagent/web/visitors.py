@@ -90,9 +90,11 @@ def csrf_fits(visitor: Visitor, given: str) -> bool:
     return bool(visitor.csrf) and hmac.compare_digest(visitor.csrf.encode(), given.encode())
 
 
-SHORTEST, LONGEST = 12, 256
+SHORTEST = 12
+LONGEST = 256
 FREE_TRIES = 5  # wrong passwords before the first wait
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(minutes=15)
+FIRST_WAIT = timedelta(seconds=30)
+LONGEST_WAIT = timedelta(minutes=15)
 _HASHER = PasswordHasher()  # RFC 9106, low memory: 64 MiB, 3 passes, 4 lanes
 _NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")
 _AT_ONCE = BoundedSemaphore(4)  # each takes 64 MiB

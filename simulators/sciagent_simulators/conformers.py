@@ -108,8 +108,10 @@ class Symmetry:
 
     def distances(self, positions: Array, other: Array) -> Array:
         """Returns the distance for each permutation of `other`, smallest over the rotations, (m,), angstrom."""
-        a, b = positions[self.atoms], other[self.atoms]
-        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+        a = positions[self.atoms]
+        b = other[self.atoms]
+        a = a - a.mean(axis=0)
+        b = b - b.mean(axis=0)
         # sum |R a - b|^2 depends on the rotation R only through the trace of R times this covariance, (m, 3, 3).
         covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])
         singular = np.linalg.svd(covariance, compute_uv=False)
@@ -153,7 +155,8 @@ def symmetry(mol: Any) -> Symmetry:
         copy.SetNoImplicit(True)
         graph.AddAtom(copy)
     for bond in full.GetBonds():
-        begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        begin = bond.GetBeginAtomIdx()
+        end = bond.GetEndAtomIdx()
         if begin in place and end in place:
             graph.AddBond(place[begin], place[end], Chem.BondType.SINGLE)
     matches = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MOST_SYMMETRIES)

@@ -64,7 +64,9 @@ def low_conformers(
     alike = replace(symmetry(mol), reflections=is_achiral(mol))
     single = energies(starts, solvation=solvation)
     first, counts = distinct(starts, single, alike)
-    relaxed, occurrences, problems = list[Geometry](), list[int](), list[SimulatorError]()
+    relaxed = list[Geometry]()
+    occurrences = list[int]()
+    problems = list[SimulatorError]()
     for k in first:
         try:
             relaxed.append(finished(mol, starts[k], protocol)[0])

@@ -127,9 +127,12 @@ def set_method(mf: Any, settings: DftSettings) -> None:
     composite = COMPOSITES.get(settings.functional)
     mf.nlcgrids.level = max(0, settings.grid_level - VV10_COARSER)
     if composite is None:
-        mf.xc, mf.disp = settings.functional, settings.dispersion
+        mf.xc = settings.functional
+        mf.disp = settings.dispersion
         return
-    mf.xc, mf.disp, mf.nlc = composite.functional, composite.dispersion, False
+    mf.xc = composite.functional
+    mf.disp = composite.dispersion
+    mf.nlc = False
     if composite.dispersion is None:
         mol = mf.mol
         mf.do_disp = lambda disp=None: True
@@ -173,7 +176,8 @@ def corrections(mol: Any) -> tuple[float, Array]:
 
 def _second_derivatives(mol: Any) -> Array:
     """Returns the Hessian of the corrections, n x n x 3 x 3, by central differences."""
-    moved, start = mol.copy(), np.asarray(mol.atom_coords())
+    moved = mol.copy()
+    start = np.asarray(mol.atom_coords())
     result = np.zeros((mol.natm, mol.natm, 3, 3))
     for atom, axis in np.ndindex(start.shape):
         ends = []
@@ -354,7 +358,8 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
 
 
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
-    energies, occupations = np.asarray(mf.mo_energy), np.asarray(mf.mo_occ)
+    energies = np.asarray(mf.mo_energy)
+    occupations = np.asarray(mf.mo_occ)
     virtual = energies[occupations == 0]
     dipole = (
         np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
@@ -372,7 +377,8 @@ SAFE = 1.5  # eV
 LOWER = 1e-4  # hartree; a broken-symmetry solution must be lower by more than this
 COARSE = 1  # grid level at which the solutions are compared
 NEAR_DEGENERATE = 0.2
-OCCUPIED, EMPTY = 6, 24  # numbers of frontier orbitals; diffuse functions add many empty orbitals at low energy
+OCCUPIED = 6
+EMPTY = 24  # numbers of frontier orbitals; diffuse functions add many empty orbitals at low energy
 
 
 def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
@@ -391,7 +397,9 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     reference = _energy(mf, settings, mf.make_rdm1())
     orbitals = np.asarray(mf.mo_coeff)
     parallel = np.array([c @ c.T for c in (orbitals[:, : occupied + 1], orbitals[:, : occupied - 1])])
-    homo, lumo, rest = orbitals[:, occupied - 1], orbitals[:, occupied], orbitals[:, : occupied - 1]
+    homo = orbitals[:, occupied - 1]
+    lumo = orbitals[:, occupied]
+    rest = orbitals[:, : occupied - 1]
     # HOMO and LUMO rotated by +45 degrees for alpha and -45 for beta, to break the spin symmetry
     turned = (np.column_stack([rest, (homo + sign * lumo) / np.sqrt(2)]) for sign in (1, -1))
     triplet = _energy(mf, settings, parallel, 2, reference)
@@ -497,7 +505,9 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
     solver = (dft.RKS(mol) if reference is None else dft.UKS(mol)).density_fit()
     solver.with_df = mf.with_df
     set_method(solver, settings)
-    solver.grids.level, solver.conv_tol, solver.max_cycle = COARSE, 1e-6, settings.max_cycles
+    solver.grids.level = COARSE
+    solver.conv_tol = 1e-6
+    solver.max_cycle = settings.max_cycles
     solver = in_solvent(solver, settings.solvent, settings.solvent_model)
     for second_order in (False, True):
         solver, density = (solver.newton(), solver.make_rdm1()) if second_order else (solver, density)

@@ -29,7 +29,8 @@ from sciagent_simulators.solvents import answer_fast
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
-OVERLAP_HYBRID, OVERLAP_LOCAL = 0.3, 0.4
+OVERLAP_HYBRID = 0.3
+OVERLAP_LOCAL = 0.4
 NEAR = 0.02  # eV; excitations closer than this share their oscillator strength arbitrarily
 GRID_BLOCK = 20000
 RESIDUAL = 1e-3  # hartree; against 1e-5, S1 changes by 2e-5 eV and f by 0.001, at half of the cost (coumarin)
@@ -82,7 +83,10 @@ def excite(
     if room == 0:
         raise failure(Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
     solver = mf.TDDFT() if full else mf.TDA()
-    solver.singlet, solver.nstates, solver.conv_tol, solver.verbose = singlet, min(states, room), conv_tol, 0
+    solver.singlet = singlet
+    solver.nstates = min(states, room)
+    solver.conv_tol = conv_tol
+    solver.verbose = 0
     if not full:
         solver.positive_eig_threshold = -np.inf  # keeps negative roots; in full TDDFT they would be imaginary
     if solvent is not None:
@@ -117,7 +121,8 @@ def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
     """Returns Lambda of each excitation, on the coarsest grid (error 0.01). amplitudes: X + Y, occupied x empty."""
     from pyscf import dft
 
-    coefficients, occupied = np.asarray(mf.mo_coeff), int(np.count_nonzero(mf.mo_occ))
+    coefficients = np.asarray(mf.mo_coeff)
+    occupied = int(np.count_nonzero(mf.mo_occ))
     grids = dft.gen_grid.Grids(mf.mol)
     grids.level = 0
     grids.build()
@@ -165,12 +170,15 @@ def run_lowest(solver: Any, full: bool = False) -> None:
     if not full:
         solver._scf = mf.copy()
         solver._scf.with_df = _OccupiedExchange(mf)
-    solver.max_cycle, trials = CYCLES, solver.nstates + EXTRA_TRIALS
-    before, _lr_eig.MAX_SPACE_INC = _lr_eig.MAX_SPACE_INC, trials  # new trial vectors per cycle
+    solver.max_cycle = CYCLES
+    trials = solver.nstates + EXTRA_TRIALS
+    before = _lr_eig.MAX_SPACE_INC
+    _lr_eig.MAX_SPACE_INC = trials  # new trial vectors per cycle
     try:
         solver.kernel(x0=solver.get_init_guess(mf, min(trials, room)))
     finally:
-        _lr_eig.MAX_SPACE_INC, solver._scf = before, mf
+        _lr_eig.MAX_SPACE_INC = before
+        solver._scf = mf
 
 
 class _OccupiedExchange:
@@ -215,7 +223,8 @@ class _OccupiedExchange:
         if omega not in self._pairs:
             small = [self._occupied.T @ block @ self._occupied for block in _blocks(fitted, nao, occupied)]
             self._pairs[omega] = np.vstack(small)
-        product, done = np.zeros((nao, width)), 0
+        product = np.zeros((nao, width))
+        done = 0
         for block in _blocks(fitted, nao, width):
             rows = len(block)
             right = half.reshape(-1, occupied) @ self._pairs[omega][done : done + rows]

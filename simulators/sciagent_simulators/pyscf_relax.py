@@ -39,7 +39,9 @@ Matrix = NDArray[np.float64]
 
 # eV/angstrom^2. SOFTEST is the smallest eigenvalue of the xTB Hessian that is used as it is. UNKNOWN is the eigenvalue
 # of all modes without an xTB Hessian (ASE's 70). FLATTEST is the smallest eigenvalue in a Newton step.
-SOFTEST, UNKNOWN, FLATTEST = 2.0, 70.0, 0.5
+SOFTEST = 2.0
+UNKNOWN = 70.0
+FLATTEST = 0.5
 LARGEST_STEP = 0.2  # angstrom
 
 
@@ -106,7 +108,8 @@ def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
 def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
     """Returns the BFGS update of the Hessian, damped so that it stays positive. change: change of the gradient."""
     along = hessian @ step
-    expected, curvature = float(step @ along), float(step @ change)
+    expected = float(step @ along)
+    curvature = float(step @ change)
     if expected < 1e-12:
         return hessian
     if curvature < 0.2 * expected:
@@ -121,7 +124,9 @@ class Gradients:
     """Energies and forces at a series of geometries; each calculation starts from the density of the last."""
 
     def __init__(self, geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None) -> None:
-        self.geometry, self.settings, self.checkpoint = geometry, settings, checkpoint
+        self.geometry = geometry
+        self.settings = settings
+        self.checkpoint = checkpoint
         self.density: Any = None
         self.count = 0
 

@@ -23,7 +23,8 @@ from sciagent_simulators.tblite_engine import HARTREE
 STEPS = ("diis", "damped", "newton", "smeared")
 AUFBAU_TOLERANCE = 1e-4  # hartree
 SMEARING = (0.03, 0.01, 0.003)  # hartree; electronic temperatures in the order of use
-LEVEL_SHIFT, DAMPING = 0.3, 0.3
+LEVEL_SHIFT = 0.3
+DAMPING = 0.3
 
 
 def converge(
@@ -72,7 +73,8 @@ def below_aufbau(mf: Any) -> float | None:
     O=C=C=O)."""
     worst = 0.0
     for energies, filled in zip(np.atleast_2d(mf.mo_energy), np.atleast_2d(mf.mo_occ), strict=True):
-        occupied, empty = energies[filled > 0], energies[filled == 0]
+        occupied = energies[filled > 0]
+        empty = energies[filled == 0]
         if occupied.size and empty.size:
             worst = max(worst, float(occupied.max() - empty.min()))
     return worst if worst > AUFBAU_TOLERANCE else None
@@ -80,16 +82,20 @@ def below_aufbau(mf: Any) -> float | None:
 
 def _climb(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
     """Runs a recovery step. Returns the mean field without damping, level shift or smearing."""
-    mf.level_shift, mf.damp, mf.max_cycle = 0.0, 0.0, max_cycles
+    mf.level_shift = 0.0
+    mf.damp = 0.0
+    mf.max_cycle = max_cycles
     if step == "damped":
-        mf.level_shift, mf.damp = LEVEL_SHIFT, DAMPING
+        mf.level_shift = LEVEL_SHIFT
+        mf.damp = DAMPING
     if step == "newton":
         return _second_order(mf, density)
     if step == "smeared":
         density = _cooled(mf, density)
         mf.level_shift = LEVEL_SHIFT
     mf.kernel(dm0=density)
-    mf.level_shift, mf.damp = 0.0, 0.0
+    mf.level_shift = 0.0
+    mf.damp = 0.0
     if step == "smeared" and not mf.converged:
         return _second_order(mf, mf.make_rdm1())
     return mf
@@ -108,7 +114,8 @@ def _cooled(mf: Any, density: Any) -> Any:
 
     warm = smearing(mf.copy(), sigma=SMEARING[0], method="fermi", fix_spin=bool(mf.mol.spin))
     warm.chkfile = None
-    warm.conv_tol, warm.conv_tol_grad = 1e-6, 1e-3
+    warm.conv_tol = 1e-6
+    warm.conv_tol_grad = 1e-3
     for sigma in SMEARING:
         warm.sigma = sigma
         warm.kernel(dm0=density)

@@ -78,7 +78,8 @@ def in_solvent(mf: Any, solvent: str | None, model: str) -> Any:
     if model == "SMD":
         return _for_scf(mf, smd(mf.mol, _SMD.get(solvent, solvent)))
     surface = pcm(mf.mol)
-    surface.method, surface.eps = model, permittivity
+    surface.method = model
+    surface.eps = permittivity
     return _for_scf(mf, surface)
 
 
@@ -127,7 +128,8 @@ class _Kept:
         from pyscf import df, gto
 
         this: Any = self
-        mol, coordinates = this.mol, this.surface["grid_coords"]
+        mol = this.mol
+        coordinates = this.surface["grid_coords"]
         n = int(mol.nao)
         if n * (n + 1) // 2 * len(coordinates) * 8e-6 > KEPT_SHARE * mol.max_memory:
             return None

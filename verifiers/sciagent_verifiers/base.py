@@ -110,7 +110,8 @@ class Calculation(MoleculeVerifier):
         for prop, value in values.items():
             if value is None:
                 continue
-            low, high = (-math.inf if prop.low is None else prop.low), (math.inf if prop.high is None else prop.high)
+            low = -math.inf if prop.low is None else prop.low
+            high = math.inf if prop.high is None else prop.high
             if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise failure(Reason.IMPLAUSIBLE_VALUE, detail)

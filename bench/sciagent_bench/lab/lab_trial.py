@@ -33,7 +33,8 @@ class LabTrial:
 
 def run_lab(source: Source, trial: LabTrial) -> LabReplay:
     """Returns the claims of a run. The budget is a terminal answer for each slot, and the cheap rungs of everyone."""
-    case, lab = source(trial.seed), trial.lab
+    case = source(trial.seed)
+    lab = trial.lab
     truth = case.truth
     slots = lab.weeks * lab.per_week * float(truth.costs[:, -1].mean())
     budget = slots + float(truth.costs[:, :-1].sum())
@@ -57,7 +58,8 @@ def summary_of(done: Iterable[tuple[LabTrial, LabReplay]]) -> Mapping[str, Any]:
     goal, also the hits beyond it and the week in which it was reached."""
     values: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     for trial, run in done:
-        lab, of = trial.lab, values[trial.name]
+        lab = trial.lab
+        of = values[trial.name]
         for week in weeks_shown(lab):
             of[f"hits_by_week_{week}"].append(run.hits_by(week * WEEK))
         of["claims"].append(len(run.of))

@@ -82,8 +82,13 @@ class _Run:
     def __init__(
         self, truth: Truth, buyer: Buyer, lab: Laboratory, how: InFlight, similarity: Similarity | None, seed: int
     ) -> None:
-        self.truth, self.buyer, self.lab, self.how, self.similarity = truth, buyer, lab, how, similarity
-        c, k = truth.scores.shape[1], truth.costs.shape[1]
+        self.truth = truth
+        self.buyer = buyer
+        self.lab = lab
+        self.how = how
+        self.similarity = similarity
+        c = truth.scores.shape[1]
+        k = truth.costs.shape[1]
         empty = np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k))
         self.pool = CandidatePool(*empty, truth.rungs, slots=SLOTS)
         self.pool.add(truth.costs)
@@ -94,7 +99,8 @@ class _Run:
         self.total = lab.per_week * lab.weeks
 
     def play(self) -> LabReplay:
-        ahead, waiting = WEEKS * self.lab.per_week, list[int]()
+        ahead = WEEKS * self.lab.per_week
+        waiting = list[int]()
         for day in range(self.lab.weeks * WEEK):
             due = [n for n in waiting if self.run.answered[n] <= day]
             waiting = [n for n in waiting if self.run.answered[n] > day]
@@ -129,7 +135,8 @@ class _Run:
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]
         self.pool.scores[of, self.pool.columns(self.last)] = answer
-        self.pool.pending[of], self.pool.out[of] = False, True
+        self.pool.pending[of] = False
+        self.pool.out[of] = True
         self.pool.tried[self.last] += 1
         self.pool.failed[self.last] += bool(np.isnan(answer).all())
 
@@ -155,7 +162,8 @@ class _Run:
             left += float(self.pool.costs[:, :-1][~self.pool.closed[:, :-1]].sum())
             bought = False
             for purchase in self._chosen(left, most):
-                of, rung = purchase.of, purchase.rung
+                of = purchase.of
+                rung = purchase.rung
                 if self.pool.closed[of, rung] or self.pool.pending[of]:
                     continue
                 if rung != self.last:

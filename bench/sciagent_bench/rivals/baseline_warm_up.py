@@ -23,9 +23,11 @@ def features(pool: CandidatePool, left: float, structure: bool) -> list[Purchase
     the cheapest rung is bought, since it alone distinguishes candidates. left: remaining budget."""
     last = PaidIndex(pool.costs.shape[1] - 1)
     relative = np.median(pool.costs[:, :last] / pool.costs[:, last:], axis=0)
-    rungs, share = [j for j in pool.paid[:-1] if relative[j] <= CHEAP], SHARE
+    rungs = [j for j in pool.paid[:-1] if relative[j] <= CHEAP]
+    share = SHARE
     if not rungs and not structure and last:
-        rungs, share = [PaidIndex(int(np.argmin(relative)))], SHARE_OF_ONLY
+        rungs = [PaidIndex(int(np.argmin(relative)))]
+        share = SHARE_OF_ONLY
     total = 0.0
     purchases: list[Purchase] = []
     for j in rungs:
@@ -65,7 +67,8 @@ def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> P
     if not z.shape[1]:
         return open_[:n]
     order = np.argsort(-z.argsort(axis=0).argsort(axis=0).mean(1), kind="stable")
-    half, quarter = math.ceil(n / 2), n // 4
+    half = math.ceil(n / 2)
+    quarter = n // 4
     ends = np.concatenate([order[:half], order[len(order) - quarter :]])
     middle = np.setdiff1d(np.arange(len(open_)), ends)[: n - half - quarter]
     chosen: Places = open_[np.unique(np.concatenate([ends, middle]))]

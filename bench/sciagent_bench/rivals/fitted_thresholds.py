@@ -28,10 +28,13 @@ from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
 from sciagent_bench.rivals.baseline_warm_up import ladders
 
-PILOT, PILOT_SHARE = 60, 0.05  # pilot candidates, and the fraction of the budget that they may cost
-FEWEST, FEWEST_SHARE = 20, 0.1  # smallest pilot, and the fraction of the budget that it may cost
+PILOT = 60
+PILOT_SHARE = 0.05  # pilot candidates, and the fraction of the budget that they may cost
+FEWEST = 20
+FEWEST_SHARE = 0.1  # smallest pilot, and the fraction of the budget that it may cost
 SHRINK = 2.0  # weight, in rows, of the prior that rungs and terminal answer are uncorrelated
-ENOUGH, LESS = 0.95, 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
+ENOUGH = 0.95
+LESS = 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
 DRAWS = 4000
 STEPS = 150
 
@@ -50,7 +53,9 @@ class CampaignThresholds:
     """The scheduler. threshold: in the terminal unit. sign: 1 if hits lie above it, else -1. budget: the total."""
 
     def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
-        self._threshold, self._sign, self._budget = threshold, sign, budget
+        self._threshold = threshold
+        self._sign = sign
+        self._budget = budget
         self._rng = np.random.default_rng(seed)
         self._gates: Gates | None = None
         self._piloted = np.empty(0, dtype=np.intp)
@@ -161,7 +166,8 @@ def find_gates(correlation: Array, level: float, costs: Array, budget: float, rn
                 moved = np.minimum(now * np.exp(width * rng.standard_normal(size)), 1.0)
                 tried = try_gates(z[:, rungs], hit, price, budget, moved)
                 if tried[0] > reached[0]:
-                    now, reached = moved, tried
+                    now = moved
+                    reached = tried
                 width = max(0.97 * width, 0.05)
             if reached[0] > best.hits:
                 best = Gates((*rungs, last), tuple(reached[1]), reached[0])

@@ -14,8 +14,10 @@ from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent_bench.rivals.baseline_warm_up import warm_up
 
-WARM_UP, WARM_UP_SHARE = (10, 60), 0.05  # terminal answers before a forest: limits, fraction of the affordable
-BATCH, BATCH_SHARE = 8, 0.1  # terminal answers between two forests: at least, and fraction of the known ones
+WARM_UP = (10, 60)
+WARM_UP_SHARE = 0.05  # terminal answers before a forest: limits, fraction of the affordable
+BATCH = 8
+BATCH_SHARE = 0.1  # terminal answers between two forests: at least, and fraction of the known ones
 TREES = 100
 LANDMARKS = 100  # a structure is described by its similarity to this many candidates
 
@@ -25,7 +27,9 @@ class Greedy:
     None. budget: the total."""
 
     def __init__(self, threshold: float, sign: int, similarity: Similarity | None, seed: int, budget: float) -> None:
-        self._threshold, self._sign, self._similarity = threshold, sign, similarity
+        self._threshold = threshold
+        self._sign = sign
+        self._similarity = similarity
         self._budget = budget
         self._rng = np.random.default_rng(seed)
         self._landmarks = np.empty(0, dtype=np.intp)

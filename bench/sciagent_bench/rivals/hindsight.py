@@ -22,7 +22,8 @@ def hindsight(case: Case, marks: Sequence[float]) -> list[float]:
     """Returns the cost of each recall, as a fraction of the exhaustive cost."""
     truth = case.truth
     n, k = truth.costs.shape
-    each, exhaustive = truth.costs.mean(0), truth.exhaustive
+    each = truth.costs.mean(0)
+    exhaustive = truth.exhaustive
     orders = {(j, sign): _order(truth.scores[:, j], sign) for j in range(k - 1) for sign in (1, -1)}
     found = []
     for mark in marks:

@@ -20,10 +20,14 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule
 from sciagent_bench.rivals.baseline_warm_up import ladders
 from sciagent_bench.simulate import SLOTS
 
-PILOT, PILOT_SHARE = 20, 0.1  # size of the pilot, and the fraction of the budget that it may cost
-MIN_ETA, MAX_ETA, FALL = 1.01, 30.0, 0.97
+PILOT = 20
+PILOT_SHARE = 0.1  # size of the pilot, and the fraction of the budget that it may cost
+MIN_ETA = 1.01
+MAX_ETA = 30.0
+FALL = 0.97
 ENTRANCE = 0.5  # largest fraction of the budget for the first rung, to keep the rest for its best candidates
-ENOUGH, LESS = 0.95, 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
+ENOUGH = 0.95
+LESS = 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
 ENTERED = np.linspace(0.05, 1.0, 20)
 
 
@@ -36,11 +40,13 @@ class Ordered:
 
     def __init__(self, buyer: Buyer) -> None:
         self._buyer = buyer
-        self._arrived, self._spent = 0, 0.0
+        self._arrived = 0
+        self._spent = 0.0
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         if len(pool.out) > self._arrived:
-            self._arrived, self._spent = len(pool.out), 0.0
+            self._arrived = len(pool.out)
+            self._spent = 0.0
         ordered = []
         for purchase in self._buyer.choose(pool, left):
             if math.isfinite(purchase.index):
@@ -54,7 +60,8 @@ def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, i
     """Returns a rule's purchases. sign: 1 if a higher answer is better, else -1. room: jobs that a limited rung may
     still start."""
     pool.score = ranks(pool.scores, sign)
-    pool.room, pool.slots = tuple(room.get(j) for j in pool.paid), slots
+    pool.room = tuple(room.get(j) for j in pool.paid)
+    pool.slots = slots
     return rule.choose(pool, math.inf)
 
 
@@ -74,12 +81,14 @@ class FallingHalving:
 
     def __init__(self, sign: int) -> None:
         self._sign = sign
-        self._eta, self._arrived = MAX_ETA, 0
+        self._eta = MAX_ETA
+        self._arrived = 0
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         n = len(pool.out)
         if n > self._arrived:
-            self._arrived, self._eta = n, min(MAX_ETA, 1 + 2 * (self._eta - 1))
+            self._arrived = n
+            self._eta = min(MAX_ETA, 1 + 2 * (self._eta - 1))
         entrance = math.ceil(ENTRANCE * (left + pool.spent) / float(pool.costs[:, 0].mean()))
         entrance = max(entrance - int(pool.closed[:, 0].sum()), 0)
         while self._eta > MIN_ETA:
@@ -97,7 +106,9 @@ class FittedBestRung:
     """
 
     def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
-        self._threshold, self._sign, self._budget = threshold, sign, budget
+        self._threshold = threshold
+        self._sign = sign
+        self._budget = budget
         self._rng = np.random.default_rng(seed)
         self._plan: tuple[int, float] | None = None
 
@@ -129,7 +140,8 @@ def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> 
     pilot: (m, k) answers, hits above `threshold`. costs: (n, k). budget: per candidate.
     """
     pilot = pilot[~np.isnan(pilot).any(1)]
-    price, last = costs.mean(0), pilot.shape[1] - 1
+    price = costs.mean(0)
+    last = pilot.shape[1] - 1
     if len(pilot) < 3:
         return last, 1.0
     spread = float(pilot[:, -1].std(ddof=1)) or 1.0
@@ -153,5 +165,6 @@ def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> 
 
     plan = best(budget)
     while (tighter := best(LESS * budget))[0] >= ENOUGH * float(norm.sf(level)):  # a smaller budget suffices
-        plan, budget = tighter, LESS * budget
+        plan = tighter
+        budget = LESS * budget
     return plan[1], plan[2]

@@ -101,7 +101,9 @@ class BatchDecoder:
 
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
         """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
-        self._model, self._ends, self._go_on = model, ends, go_on
+        self._model = model
+        self._ends = ends
+        self._go_on = go_on
         self.limits = limits_of(model)
         self._prefix: list[int] = []  # ids of the last common beginning,
         self._kept: Any = None  # and their keys and values
@@ -153,17 +155,20 @@ class BatchDecoder:
 
         from sciagent.agent.policies.decoding import reserved
 
-        device, n = self._model.device, len(prompts)
+        device = self._model.device
+        n = len(prompts)
         shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
         shared = min(shared, min(map(len, prompts)) - 1)  # the last token is computed for each, since it has the logits
         self._begin(prompts[0][:shared])
         rests = [prompt[shared:] for prompt in prompts]
         width = max(map(len, rests))
-        self._cache, self._mask = reserved(self._cache, n, shared + width + limit), self._mask.expand(n, -1)
+        self._cache = reserved(self._cache, n, shared + width + limit)
+        self._mask = self._mask.expand(n, -1)
         pads = [width - len(rest) for rest in rests]
         ids = torch.tensor([[0] * pad + rest for pad, rest in zip(pads, rests, strict=True)], device=device)
         columns = torch.arange(width, device=device)[None] - torch.tensor(pads, device=device)[:, None]
-        mask, places = (columns >= 0).long(), shared + columns.clamp(min=0)
+        mask = (columns >= 0).long()
+        places = shared + columns.clamp(min=0)
         step = max(1, self.limits.chunk // n)
         for begin in range(0, width, step):
             self._go_on()
@@ -176,10 +181,14 @@ class BatchDecoder:
         import torch
         from transformers import DynamicCache
 
-        device, known = self._model.device, shared_prefix(self._prefix, prefix)
-        self._cache, self._kept, self._prefix = self._kept, None, []  # an error leaves nothing that is half made
+        device = self._model.device
+        known = shared_prefix(self._prefix, prefix)
+        self._cache = self._kept
+        self._kept = None
+        self._prefix = []  # an error leaves nothing that is half made
         if self._cache is None or not known:
-            self._cache, known = DynamicCache(config=self._model.config), 0
+            self._cache = DynamicCache(config=self._model.config)
+            known = 0
         elif over := self._cache.get_seq_length() - known:
             self._cache.crop(-over)  # a negative number crops from the end
         self._mask = torch.ones((1, known), dtype=torch.long, device=device)
@@ -188,7 +197,8 @@ class BatchDecoder:
             ids = torch.tensor([prefix[begin : begin + self.limits.chunk]], device=device)
             places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
             self._forward(ids, torch.ones_like(ids), places)
-        self._kept, self._prefix = self._cache, prefix
+        self._kept = self._cache
+        self._prefix = prefix
 
     def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
         """Returns (rows, v) logits after the last column, in single precision. ids, mask, places: (rows, columns); the
@@ -220,7 +230,8 @@ class _Row:
 
     def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any, place: int) -> None:
         """place: in the tensors of the batch."""
-        self._prompt, self.place = wanted.prompt, place
+        self._prompt = wanted.prompt
+        self.place = place
         self.draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
         self.fault: PolicyError | None = None
 
@@ -265,7 +276,8 @@ class TokenGraph:
         """cache: of `reserved`, with all prompts. mask: (rows, tokens so far) whether a token may be attended to."""
         rows, seen = mask.shape
         layers = cache.layers
-        self._model, self._cache = model, cache
+        self._model = model
+        self._cache = cache
         self._mask = torch.zeros((rows, 1, 1, layers[0].room), dtype=torch.bool, device=mask.device)
         self._mask[:, 0, 0, :seen] = mask.bool()
         self._at = torch.full((1,), seen, device=mask.device)

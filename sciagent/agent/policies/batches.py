@@ -39,7 +39,8 @@ class InProcessPolicy:
     """Asks a model of this process all questions at once."""
 
     def __init__(self, policy: ManyAtOnce) -> None:
-        self._policy, self.name = policy, policy.name
+        self._policy = policy
+        self.name = policy.name
 
     def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         return self._policy.sample_many(questions)
@@ -55,7 +56,8 @@ class ThreadedPolicy:
     """Asks a model of a server in one thread per question, and tries again where that may help."""
 
     def __init__(self, policy: PolicyClient) -> None:
-        self._policy, self.name = policy, policy.name
+        self._policy = policy
+        self.name = policy.name
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout")
 

@@ -20,7 +20,8 @@ class ConstrainedAnswer:
 
     def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
         """tokens: the tokenizer in llguidance's format. Raises PolicyError if the schema cannot be enforced."""
-        self.matcher, self.vocabulary = _begun(tokens, json.dumps(schema)).deep_copy(), tokens.vocab_size
+        self.matcher = _begun(tokens, json.dumps(schema)).deep_copy()
+        self.vocabulary = tokens.vocab_size
         if self.matcher.is_error():
             raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
 

@@ -43,7 +43,10 @@ class AnswerDraw:
         import torch
 
         self.drawn = Drawn([], [], [], [])
-        self.temperature, self._limit, self._ends, self.answer = sampling.temperature, limit, ends, answer
+        self.temperature = sampling.temperature
+        self._limit = limit
+        self._ends = ends
+        self.answer = answer
         self._random = torch.Generator(device=device)
         if sampling.seed is None:
             self._random.seed()
@@ -124,7 +127,9 @@ class Decoder:
 
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
         """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
-        self.model, self.ends, self.go_on = model, ends, go_on
+        self.model = model
+        self.ends = ends
+        self.go_on = go_on
         self.reused = 0  # number of tokens of the last prompt that were taken from the cache
         self._cache: Any = None
         self._seen: list[int] = []  # the token ids whose keys and values are in the cache
@@ -164,7 +169,8 @@ class Decoder:
         """Returns the (v,) logits after these tokens, in single precision."""
         import torch
 
-        seen, self._seen = self._seen, []  # an error in the next call leaves the cache in an unknown state
+        seen = self._seen
+        self._seen = []  # an error in the next call leaves the cache in an unknown state
         out = self.model(
             input_ids=torch.tensor([ids], device=self.model.device),
             past_key_values=self._cache,
@@ -195,12 +201,16 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
     def __init__(self, rows: int, room: int) -> None:
         """rows: sequences of the batch. room: most tokens of a sequence."""
         super().__init__()
-        self._rows, self.room, self._length = rows, room, 0
+        self._rows = rows
+        self.room = room
+        self._length = 0
         self._at: Any = None
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
         """Makes the buffers, (rows, heads, room, numbers of a head) each."""
-        self.dtype, self.device, kind = key_states.dtype, key_states.device, key_states.device.type
+        self.dtype = key_states.dtype
+        self.device = key_states.device
+        kind = key_states.device.type
         if torch.is_autocast_enabled(kind):  # attention would convert all of them for every token
             self.dtype = torch.get_autocast_dtype(kind)
         self._buffers = [
@@ -218,7 +228,8 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
             for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
                 buffer.index_copy_(2, self._at, new.to(buffer.dtype))
             return self.keys, self.values
-        begin, self._length = self._length, self._length + key_states.shape[2]
+        begin = self._length
+        self._length = self._length + key_states.shape[2]
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, begin : self._length] = new
         self._show()
@@ -229,7 +240,8 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         is shown: a mask has to say what is in it."""
         for buffer in self._buffers:
             buffer[:, :, self._length :] = 0  # attention multiplies what the mask hides by 0, which must not be nan
-        self._at, self._length = at, self.room
+        self._at = at
+        self._length = self.room
         self._show()
 
     def batch_select_indices(self, indices: Any) -> None:

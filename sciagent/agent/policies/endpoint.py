@@ -92,13 +92,15 @@ def sampled_of(
     if not isinstance(choice.get("message"), dict):
         raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
     given = choice["message"]
-    content, calls = _text(given.get("content")), _calls(given.get("tool_calls"))
+    content = _text(given.get("content"))
+    calls = _calls(given.get("tool_calls"))
     visible, thinking = split_thinking(content)
     thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
     message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
     grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, calls, content))
-    mode, is_known = _mode(sampling, grammar, source), engine is not None and sampling.schema is not None
+    mode = _mode(sampling, grammar, source)
+    is_known = engine is not None and sampling.schema is not None
     tokens = _tokens(answer, choice, grammar, sampling, mode, is_known)
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
@@ -245,8 +247,12 @@ class EndpointPolicy:
         async def bound(response: httpx2.Response) -> None:
             bound_body(response, answer_mb << 20)
 
-        self.name, self._url = model, base_url
-        self._openai, self._logprobs, self._timeout, self._grammar = openai, logprobs, timeout, grammar
+        self.name = model
+        self._url = base_url
+        self._openai = openai
+        self._logprobs = logprobs
+        self._timeout = timeout
+        self._grammar = grammar
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
         self._refused: dict[str, str] = {}  # what the server said, by request option that it does not support
         hooks: Any = {"response": [bound]}
@@ -306,7 +312,8 @@ class EndpointPolicy:
             sampling = replace(sampling, strict=False)
         try:
             answer = read_answer(text, self._strike)
-            took, offered = time.monotonic() - began, "tools" in request
+            took = time.monotonic() - began
+            offered = "tools" in request
             sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs, self._grammar)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
@@ -319,7 +326,8 @@ class EndpointPolicy:
         template makes of the messages, which is compared for the first answer only."""
         if sampled.tokens is None:
             return sampled
-        tokens, card = sampled.tokens, self._card(sampled.policy)
+        tokens = sampled.tokens
+        card = self._card(sampled.policy)
         if card is not None and card.template_sha256 and tokens.template_hash == SERVER:
             tokens = replace(tokens, template_hash=card.template_sha256)
         with self._starting:
@@ -343,7 +351,8 @@ class EndpointPolicy:
     def _answer_text(self, request: Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
         """Returns the body of the answer, and what the server said of each option that it refuses. Such an option is
         left out, and is left out of later requests if that helped. Raises PolicyError."""
-        openai, refused = self._openai, dict(self._refused)
+        openai = self._openai
+        refused = dict(self._refused)
         while True:
             adapted = _adapted(request, refused)
             try:
@@ -351,7 +360,8 @@ class EndpointPolicy:
             except TimeoutError as error:
                 raise PolicyError(f"{self.name} did not answer within {self._timeout:g} s", retry=True) from error
             except openai.APIStatusError as error:
-                status, message = error.status_code, self._strike(_words(error))
+                status = error.status_code
+                message = self._strike(_words(error))
                 if (option := _refused_option(status, message, _options(adapted), refused)) is None:
                     again = status in (408, 409, 429) or status >= 500
                     raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=again) from error
@@ -387,7 +397,9 @@ class EndpointPolicy:
     def close(self) -> None:
         """Cancels the open requests and stops the event loop."""
         with self._starting:
-            loop, self._loop, self._closed = self._loop, None, True
+            loop = self._loop
+            self._loop = None
+            self._closed = True
         if loop is None:
             return
         with contextlib.suppress(concurrent.futures.TimeoutError):

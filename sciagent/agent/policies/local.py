@@ -31,12 +31,14 @@ class InMemoryPolicy:
         """threads: number of PyTorch threads that the process has. Raises UsageError without a chat template."""
         if not tokenizer.chat_template:
             raise UsageError(f"{identity.name} has no chat template")
-        self.name, self._identity = identity.name, identity
+        self.name = identity.name
+        self._identity = identity
         # with one PyTorch thread, the calling thread does all the arithmetic, so its own clock counts no other thread
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._closed = threading.Event()
         self._lock = threading.Lock()
-        self.tokenizer, self.model = tokenizer, model
+        self.tokenizer = tokenizer
+        self.model = model
         self.template_hash = models.sha256(str(tokenizer.chat_template))
         self.context = int(model.config.max_position_embeddings)
         named = model.generation_config.eos_token_id
@@ -48,7 +50,8 @@ class InMemoryPolicy:
     def forget(self) -> None:
         """Drops the keys and values of earlier prompts, so that answers depend on nothing that was asked before."""
         with self._lock:
-            self._batches, self.decoder = None, Decoder(self.model, self._ends, self._go_on)
+            self._batches = None
+            self.decoder = Decoder(self.model, self._ends, self._go_on)
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         """Samples the next message, as in `PolicyClient`. Without a schema, thinking and Hermes calls are parsed from
@@ -161,7 +164,8 @@ class InMemoryPolicy:
         from llguidance.hf import from_tokenizer
 
         if self._tokens is None:
-            size, ends = self.model.config.vocab_size, sorted(self._ends)  # number of logits, end tokens
+            size = self.model.config.vocab_size
+            ends = sorted(self._ends)  # number of logits, end tokens
             self._tokens = from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
         return ConstrainedAnswer(self._tokens, schema)
 

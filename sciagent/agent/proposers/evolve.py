@@ -79,7 +79,8 @@ class GeneticSearch:
         known: Callable[[str], bool] = lambda text: False,
         made: Mapping[str, float] | None = None,
     ) -> None:
-        self._edits, self._known = edits, known
+        self._edits = edits
+        self._known = known
         self._limits = edits.limits() if limits is None else limits
         shares = {name: edits.shares.get(name, 1.0) for name in (*edits.operations, *edits.crossovers)}
         self._operators = OperatorChoice(shares, made)
@@ -141,7 +142,9 @@ class GeneticSearch:
     def _breed(
         self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
     ) -> ProposalIn | None:
-        edits, limits, crosses = self._edits, self._limits, operation in self._edits.crossovers
+        edits = self._edits
+        limits = self._limits
+        crosses = operation in self._edits.crossovers
         chosen = tuple(parents[rank(len(parents), rng)] for _ in range(1 + crosses))
         if len(chosen) == 2:
             crossed = edits.cross(chosen, rng, limits, operation)
@@ -223,7 +226,8 @@ class Evolve:
         keep: Sequence[str] | None = None,
     ) -> None:
         """limits: bounds on children; None: those of the subject without checks."""
-        self._subject, self._edits = subject, needed_edits(subject)
+        self._subject = subject
+        self._edits = needed_edits(subject)
         self._seeds = list(subject.records(seeds, column, keep=keep))
         self._limits = self._edits.limits() if limits is None else limits
 

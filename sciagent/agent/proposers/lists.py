@@ -37,8 +37,11 @@ class Screen:
     ) -> None:
         """column: with the structures; None: the subject's. operation: name of the operation in its proposals. keep:
         columns that stay with the candidates as names."""
-        self._subject, self._file, self._operation = subject, file, operation
-        self._column, self._keep = column, keep
+        self._subject = subject
+        self._file = file
+        self._operation = operation
+        self._column = column
+        self._keep = keep
         self._records: Iterator[StructureRecord] | None = None
         self._next = -1
 
@@ -85,7 +88,8 @@ class Enumerate:
     def _from(self, start: int, product: int) -> Iterator[tuple[ProposalIn, Mapping[str, int]]]:
         """Yields each proposal with the cursor after it."""
         for number in range(start, self._library.size):
-            names, products = self._library.names(number), self._library.products(number)
+            names = self._library.names(number)
+            products = self._library.products(number)
             for place, smiles in enumerate(products):
                 if number > start or place >= product:
                     fault = "" if smiles else f"the groups cannot be joined: {next(iter(names.values()))}"

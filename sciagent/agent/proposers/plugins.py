@@ -93,7 +93,8 @@ class PluginProposer:
 
     def __init__(self, name: str, task: ProposerTask, seeds: Screen) -> None:
         self.name = name
-        self._seeds, self._proposer = seeds, proposer_class(name)(task)
+        self._seeds = seeds
+        self._proposer = proposer_class(name)(task)
 
     def turn(self, workbench: ScriptBench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Proposes the next seeds, or what the plug-in answers. Returns None if it has no more candidates."""

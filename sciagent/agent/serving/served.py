@@ -108,7 +108,8 @@ def _path(name: str) -> Path:
     return models_folder() / ".served" / f"{models.sha256(name)}.json"
 
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 MAX_ANSWER = 1_000_000  # bytes
 TIMEOUT = 300.0  # seconds; the server reads weights before it answers
 KEY = "VLLM_API_KEY"  # the variable in which vLLM looks for its server's key

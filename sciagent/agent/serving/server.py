@@ -35,7 +35,8 @@ class VllmServer:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], url: str, log: Path) -> None:
         """url: address of the server. log: file for all of its output."""
-        self.url, self.log = url, log
+        self.url = url
+        self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             self._guard = subprocess.Popen(
@@ -209,7 +210,8 @@ def model_to_serve(what: str) -> ServedModel:
     if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
         raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
     if (path / "config.json").is_file():
-        name, weights = models.checked(path.resolve().name), models.folder_sha256(path.resolve())
+        name = models.checked(path.resolve().name)
+        weights = models.folder_sha256(path.resolve())
         names = (name,) if weights is None else (models.policy_name(name, weights), name)
         return ServedModel(path.resolve(), names, weights)
     card = models.find(what)

@@ -105,7 +105,8 @@ class Toolbox:
             else dict[str, Any]
         )
         self._limits = needed_edits(self._subject).limits() if limits is None else limits
-        self._structured, self._foreign = structured, foreign
+        self._structured = structured
+        self._foreign = foreign
         self._others = foreign.tools if foreign else {}
         self._registry = Registry(chosen, self._others)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
@@ -163,7 +164,9 @@ class Toolbox:
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults((), (Message("user", reply),), finished=False)
-        done, replies, known = list[Mapping[str, Any]](), list[Message](), list(numbered)
+        done = list[Mapping[str, Any]]()
+        replies = list[Message]()
+        known = list(numbered)
         finished = False
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
@@ -188,7 +191,8 @@ class Toolbox:
             given = read_arguments(message.content)
         except CallError:
             return ()
-        name, arguments = given.get("name"), given.get("arguments")
+        name = given.get("name")
+        arguments = given.get("arguments")
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return ()
         return (ToolCall("", name, json.dumps(arguments)),)

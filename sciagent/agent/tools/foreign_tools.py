@@ -112,7 +112,8 @@ class _Reader:
     """Reduces a schema and counts its nodes. A reference counts at each place where it is used."""
 
     def __init__(self, root: Any) -> None:
-        self._root, self._nodes = root, 0
+        self._root = root
+        self._nodes = 0
 
     def node(self, given: Any, depth: int, inside: frozenset[str]) -> JsonSchemaValue:
         """Returns a node, reduced with all below it. inside: open references; one that contains itself becomes `{}`."""
@@ -133,7 +134,8 @@ class _Reader:
             schema["anyOf"] = [read(case) for case in cases]
         if isinstance(given.get("items"), dict):
             schema["items"] = read(given["items"])
-        entries, required = given.get("properties"), given.get("required")
+        entries = given.get("properties")
+        required = given.get("required")
         if not isinstance(entries, dict) or len(entries) > MAX_ENTRIES:
             return schema
         kept = {name: read(entry) for name, entry in entries.items() if name and _is_short(name, MAX_ARGUMENT)}

@@ -47,11 +47,13 @@ def propose(
 def modify(run: ToolContext, parent: str, edit: str, what: str | None = None, where: Where = None) -> Observation:
     """Make a new {one} from a known one by a named edit and propose it in the same call. `inspect` lists the sites
     of a {one}; without a site, or without saying what to put in, chance chooses among all that fit."""
-    origin, named_edit = _editable(parent, run), run.edits.named[edit]
+    origin = _editable(parent, run)
+    named_edit = run.edits.named[edit]
     if what is not None and what not in named_edit.whats:
         takes = f"it takes one of: {', '.join(named_edit.whats)}" if named_edit.whats else "leave what null"
         raise CallError(f'what: "{edit}" does not take {what}; {takes}')
-    rng, notation = random.Random(f"modify {run.seed}"), run.subject.notation(origin)
+    rng = random.Random(f"modify {run.seed}")
+    notation = run.subject.notation(origin)
     pairs = run.edits.choices(notation, edit, what, where)
     rng.shuffle(pairs)
 
@@ -158,7 +160,8 @@ def _remark(notation: str, run: ToolContext) -> str:
 
 def _why_not(parent: Candidate, wanted: str, edit: EditByName, where: int | None, run: ToolContext) -> str:
     """Returns why the edit does not fit, and which edits do."""
-    notation, text = run.subject.notation(parent), parent.text
+    notation = run.subject.notation(parent)
+    text = parent.text
     sites = run.edits.sites(notation)
     if where is not None and where > len(sites):
         return f"where: {text} has sites 1 to {len(sites)}; `inspect` lists them"

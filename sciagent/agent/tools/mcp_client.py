@@ -48,7 +48,8 @@ START_SECONDS = 30.0
 """Seconds for a server to start and to list its tools; a longer call timeout replaces it."""
 FIRST_PAUSE = 2.0  # seconds after the second failure in a row; each later pause is twice as long
 LONGEST_PAUSE = 600.0
-MAX_MESSAGE, MAX_STREAM = 1 << 20, 1 << 26  # bytes of a message, and of a stream of events
+MAX_MESSAGE = 1 << 20
+MAX_STREAM = 1 << 26  # bytes of a message, and of a stream of events
 MAX_PAGES = 20  # pages of a server's list of tools
 _INFO = Implementation(name="sciagent", version=__version__)
 
@@ -97,10 +98,12 @@ class Link:
     """The connection to one server. tasks: the task group that runs the connection."""
 
     def __init__(self, server: Server, tasks: TaskGroup) -> None:
-        self.server, self._tasks = server, tasks
+        self.server = server
+        self._tasks = tasks
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
-        self._failures, self._again_at = 0, 0.0
+        self._failures = 0
+        self._again_at = 0.0
         self._fault = ""  # why the last HTTP answer was refused; the SDK does not pass this on
 
     async def connect(self) -> Connection:
@@ -109,7 +112,8 @@ class Link:
             if self._connection is None:
                 if (pause := self._again_at - time.monotonic()) > 0:
                     raise ServerError(f"it failed {self._failures} times in a row, and is tried again in {pause:.0f} s")
-                limit, self._fault = max(START_SECONDS, self.server.timeout), ""
+                limit = max(START_SECONDS, self.server.timeout)
+                self._fault = ""
                 try:
                     with anyio.fail_after(limit):
                         self._connection = await self._tasks.start(self._hold)
@@ -147,7 +151,8 @@ class Link:
         """Closes the connection and returns the error for a call. All calls that were open on it count as one failure
         together. From the second failure on, new calls are refused for a while."""
         if connection is self._connection:
-            self._failures, self._connection = self._failures + 1, None
+            self._failures = self._failures + 1
+            self._connection = None
             if self._failures > 1:
                 self._again_at = time.monotonic() + min(FIRST_PAUSE * 2 ** min(self._failures - 2, 20), LONGEST_PAUSE)
         if connection is not None:

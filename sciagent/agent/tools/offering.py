@@ -58,7 +58,8 @@ def history(run: ToolContext, n: Count = 10) -> Observation:
     for row in run.bench.recent(n):
         score = "" if row["score"] is None else f" {row['score']:.3f}"
         why = f" ({short(row['reason'], 80)})" if row["reason"] else ""
-        text, stands = short(run.subject.shown(row["text"]), 120), row["standing"] or row["status"]
+        text = short(run.subject.shown(row["text"]), 120)
+        stands = row["standing"] or row["status"]
         line = f"{text}{score} {stands}{why} {short(row['operation'], 100)}"
         lines.append(line.rstrip())
     return Observation(True, "\n".join(lines) or "nothing was proposed yet")
@@ -130,7 +131,8 @@ def predicting_tools_of(subject: Subject) -> tuple[Tool, ...]:
 
 
 def _making(subject: Subject) -> tuple[Tool, ...]:
-    words, types = subject.words, _types(subject)
+    words = subject.words
+    types = _types(subject)
     tried = {words.column: words.example, "rationale": words.rationale, "predictions": [_prediction(subject)]}
     tools = [
         Tool(making.propose, tried, None, words, types, {"text": words.column}),
@@ -167,8 +169,10 @@ def _modification(subject: Subject) -> Mapping[str, Any]:
 
 def _types(subject: Subject, free: bool = False) -> Mapping[str, Any]:
     """Returns the types of the arguments of making tools. free: whether the edit may be left open."""
-    words, edits = subject.words, needed_edits(subject)
-    reference, name = reference_type(words), _one_of(tuple(edits.named))
+    words = subject.words
+    edits = needed_edits(subject)
+    reference = reference_type(words)
+    name = _one_of(tuple(edits.named))
     says = "; ".join(f"{edit.name}: {edit.says}" for edit in edits.named.values())
     groups = tuple(dict.fromkeys(what for edit in edits.named.values() for what in edit.whats))
     edit: Any = Annotated[name, Field(description=says)]

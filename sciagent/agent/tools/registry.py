@@ -229,7 +229,8 @@ class Registry:
         tool = self._tools.get(name)
         try:
             if tool is None:
-                text, names = short(name, 40), self.names
+                text = short(name, 40)
+                names = self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
             what = subject or subject_of(MOLECULE_KIND)
             context = ToolContext(bench, seed, limits, [] if numbered is None else numbered, subject=what)

@@ -30,7 +30,8 @@ class BudgetTracker(Budget):
 
     def refresh(self, built: Built, connection: Connection) -> None:
         """Reads budget and limits again, after another process has written to the ledger. The clock goes on."""
-        campaign_id, limits = built.row.id, _limits(built)
+        campaign_id = built.row.id
+        limits = _limits(built)
         by_id = campaign_counts.jobs_by_rung(connection, campaign_id)
         since = self._clock() - WEEK
         self.restate(

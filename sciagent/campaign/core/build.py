@@ -277,7 +277,8 @@ class BuiltLadder:
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.spec.at_once), len(rungs))
-        self.fast, self.paid = rungs[:leading], rungs[leading:]
+        self.fast = rungs[:leading]
+        self.paid = rungs[leading:]
         """The leading fast and inline rungs, which run on each proposal at once, and the other rungs."""
         self.bought = all_rungs[leading:]
         """The rungs that run as jobs: the paid ones and the control."""
@@ -367,7 +368,8 @@ def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
 
 def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    position, units = spec.terminal_position, spec.chosen_units()
+    position = spec.terminal_position
+    units = spec.chosen_units()
     rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, spec.goal.kind, units)
     if spec.control is not None:
         rules = (*rules, control_rules(spec.control, len(spec.ladder)))

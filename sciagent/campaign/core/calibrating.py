@@ -78,7 +78,8 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
 
 def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCalibration) -> tuple[str, ImportedLevel]:
     """Returns the level of the measured values, and the values. Raises UsageError unless one level fits."""
-    name, stated = wanted.property, wanted.stated.level
+    name = wanted.property
+    stated = wanted.stated.level
     if not levels:
         raise UsageError(
             f"calibrate: the ledger has no imported values of {name}; import at least {FEWEST} with: sciagent import "

@@ -217,7 +217,8 @@ def _ended(
 ) -> Place:
     """Returns the place of a dropped or settled candidate. last: judgement of the last rung. highest: the highest
     rung that measured a property."""
-    is_hit, worth = False, None
+    is_hit = False
+    worth = None
     if where.standing is Standing.SETTLED:
         if last.reason not in NOT_OBTAINED:  # what cannot be made is worth nothing, whatever lower rungs say
             worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
@@ -234,9 +235,11 @@ def _climb(
     rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int
 ) -> tuple[Standing, Position, Judgement]:
     """Returns standing, position and last judgement after these answers, without holds and vetoes."""
-    position, judgement = 0, Judgement(Verdict.PASS)
+    position = 0
+    judgement = Judgement(Verdict.PASS)
     for answer in answers:
-        rule, judgement = rules[answer.position], answer.judgement
+        rule = rules[answer.position]
+        judgement = answer.judgement
         if rule.is_terminal and judgement.verdict in (Verdict.PASS, Verdict.FAIL):
             return Standing.SETTLED, answer.position, judgement
         if judgement.verdict is not Verdict.PASS and not _goes_on(rule, judgement.verdict, promoted_to):

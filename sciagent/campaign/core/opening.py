@@ -45,7 +45,8 @@ def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
             "does not have: go on where the function is defined, with run(); status, best, explain, report and export "
             "work here"
         )
-    name, base = f"{row.name} (as stored)", Path(row.base)
+    name = f"{row.name} (as stored)"
+    base = Path(row.base)
     if candidates:
         return parse_spec(row.source, name, base)
     return _for_people(row.source, name, base, known, tuple(defined().values()))
@@ -78,7 +79,8 @@ def create_or_open(
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
             fits_of(connection, spec)  # raises an error if a calibration cannot be made
-            identity, rungs = spec.identity_hash, _rung_rows(spec)
+            identity = spec.identity_hash
+            rungs = _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
             address = ledger.url.render_as_string(hide_password=True)
@@ -103,7 +105,8 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
     """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
     rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
     for rung in spec.all_rungs:
-        verifier, stored = rung.configured, rows[rung.rung]
+        verifier = rung.configured
+        stored = rows[rung.rung]
         if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
             raise UsageError(
                 f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '

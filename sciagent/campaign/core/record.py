@@ -45,7 +45,8 @@ def run_directly(
 ) -> HostResult:
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
     for `sciagent verify`."""
-    verifier, key = rung.verifier, rung.verifier.evidence_key(candidate)
+    verifier = rung.verifier
+    key = rung.verifier.evidence_key(candidate)
     result = worker.run(Request.of(verifier, (candidate,), rung.limits))[0]
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
@@ -108,13 +109,16 @@ def settling_of(
         return Settling(candidate_id, position)
     if state is not JobState.QUARANTINED:
         return Settling(candidate_id, position, finding, None, recorded)
-    outcome, reason, detail = finding.outcome, finding.reason, finding.detail
+    outcome = finding.outcome
+    reason = finding.reason
+    detail = finding.detail
     if losses:
         killed = f"{kills} killed theirs; " if kills else ""
         detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
         reason = Reason.KILLS_WORKERS
     elif reason in DEATHS:
-        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
+        detail = f"{kills} attempts ended in {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
     elif kills > 1:
         detail += f"; so {kills} times"
     return Settling(candidate_id, position, finding, Judgement(Verdict.ERROR, reason, detail), recorded)
@@ -159,7 +163,8 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
     scheduler or a person has skipped have no answer."""
     answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
-        position, computation = rung.rules.position, rung.verifier.computation
+        position = rung.rules.position
+        computation = rung.verifier.computation
         due = [item for item in settlings if item.position >= position]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
         for id_ in pooled.replicated(connection, list(recorded), computation) if recorded else ():

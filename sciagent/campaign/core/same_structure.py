@@ -91,7 +91,8 @@ def _windows(connection: Connection, measured: Sequence[Measured]) -> list[Value
     property_ids, level_ids = evidence.ids_of_names(connection, limited)
     windows = []
     for m in limited:
-        value, uncertainty = m.quantity.value, m.quantity.uncertainty or 0.0
+        value = m.quantity.value
+        uncertainty = m.quantity.uncertainty or 0.0
         width = max(AGREES * math.sqrt(2) * uncertainty, SMALLEST[m.property] * abs(value))
         windows.append(ValueWindow(property_ids[m.property], level_ids[m.level], value - width, value + width))
     return windows

@@ -47,7 +47,8 @@ def promote(
     done = Dispatched()
     if not choices:
         return done
-    built, budget = session.built, session.budget
+    built = session.built
+    budget = session.budget
     choices, done.unplaced = _within_verifications(connection, session, choices)
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
@@ -110,7 +111,8 @@ def _plan(
     """Returns the job, whether the budget suffices for `MARGIN` such jobs, and a message if it does not suffice for
     one."""
     declared = rung.declared(candidate)
-    reservation, seconds = rung.reserves(declared), rung.lasts(declared)
+    reservation = rung.reserves(declared)
+    seconds = rung.lasts(declared)
     reservation = budget.stocks_of(reservation) if rung.spec.is_world else reservation
     key = rung.verifier.evidence_key(candidate)
     job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
@@ -156,7 +158,8 @@ def _ready(
 ) -> Iterator[tuple[int, PlannedJob, bool]]:
     """Yields (job id, job, whether the ledger has its reservation) for each queued job that fits the budget. Cancels
     jobs whose candidate a person has held or vetoed since."""
-    built, budget = session.built, session.budget
+    built = session.built
+    budget = session.budget
     by_id = {rung.id: rung for rung in built.all_rungs}
     queued = jobs.queued(connection, built.row.id)
     reserved: Mapping[int, Mapping[str, float]] = spend.held(connection, built.row.id) if queued else {}

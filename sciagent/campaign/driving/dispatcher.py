@@ -49,8 +49,11 @@ class Host:
     def __init__(
         self, ledger: Ledger, new: NewWorker, executor: Executor, command: Callable[[str], list[str]], reports: Path
     ) -> None:
-        self._ledger, self._presence, self._executor = ledger, Presence(new), executor
-        self._command, self._reports = command, reports
+        self._ledger = ledger
+        self._presence = Presence(new)
+        self._executor = executor
+        self._command = command
+        self._reports = reports
         self._children: dict[int, _Child] = {}
         self._stop = threading.Event()
 

@@ -76,7 +76,8 @@ class ControlDraws:
 
     def _look(self, connection: Connection) -> None:
         """Draws the lots of candidates that have been settled since the last look."""
-        begun, built = time.monotonic(), self._session.built
+        begun = time.monotonic()
+        built = self._session.built
         assert built.control is not None
         settled = standings.settled(connection, built.row.id)
         new = [id_ for id_ in settled if id_ not in self._seen]
@@ -161,9 +162,12 @@ class Driver:
         """source: makes the source of candidates; default: the campaign's own proposers."""
         self._make_source = source
         self.session = DriverSession(built)
-        self.request_stop, self.abort = self.session.request_stop, self.session.abort
+        self.request_stop = self.session.request_stop
+        self.abort = self.session.abort
         self.pace = Pace(built.together)
-        self._workers, self._runs_locally, self._executor = workers, executor is None, executor or Executor()
+        self._workers = workers
+        self._runs_locally = executor is None
+        self._executor = executor or Executor()
         self._bell = threading.Event()  # set when a job has finished or a model has answered
         self._shortfall: str | None = None  # message about a job that could run but exceeds the budget
 
@@ -172,7 +176,8 @@ class Driver:
         return self.session.built
 
     def __enter__(self) -> Driver:
-        built, session = self.built, self.session
+        built = self.built
+        session = self.session
         if self._runs_locally:
             check_here(built.computed, self._workers or built.spec.workers)
         for rung in built.fast:
@@ -325,7 +330,9 @@ class Driver:
 
     def _rest(self, seconds: float) -> None:
         """Waits until a job has finished or a model has answered; returns at once if candidates can be proposed now."""
-        source, asked, self.intake.is_asking = self.intake.source, self.intake.is_asking, False
+        source = self.intake.source
+        asked = self.intake.is_asking
+        self.intake.is_asking = False
         if (asked and source.is_ready) or not (self.running or (asked and source.is_busy)):
             return
         if self.session.crews[-1].running:
@@ -392,7 +399,9 @@ class Driver:
     def _dispatch(self, preferred_only: bool = False) -> bool:
         """Fills the crew's places with jobs; returns True if a job was started or evidence reused. preferred_only: only
         jobs that a person promoted."""
-        crew, acted, reused = self.session.crews[0], False, True
+        crew = self.session.crews[0]
+        acted = False
+        reused = True
         self._shortfall = None
         while reused and crew.has_room:
             with self.session.begin() as connection:
@@ -418,7 +427,9 @@ class Driver:
     def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
-        reused, wanted, put_off = False, places.wanted, set[int]()
+        reused = False
+        wanted = places.wanted
+        put_off = set[int]()
         purchasing = self.session.purchasing
         while wanted > 0:
             chosen = purchasing.choose(connection, wanted, self.intake.holding, places.open, put_off)

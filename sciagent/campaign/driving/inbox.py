@@ -31,7 +31,9 @@ class Mailbox:
 
     def __init__(self, session: DriverSession, heart: Heartbeat, last: int) -> None:
         self.paused = False
-        self._session, self._heart, self._last = session, heart, last
+        self._session = session
+        self._heart = heart
+        self._last = last
         self._unread: list[Directive] = []
         self._looked_at = self._paused_at = 0.0
 
@@ -48,7 +50,8 @@ class Mailbox:
     def look(self, connection: Connection) -> bool:
         """Reads new directives; returns True if there are any. Budget and hits are then read again, since a command
         that writes a directive may change them."""
-        session, self._looked_at = self._session, time.monotonic()
+        session = self._session
+        self._looked_at = time.monotonic()
         if not (new := directives.since(connection, session.built.row.id, self._last)):
             return False
         self._last = new[-1].id
@@ -61,7 +64,8 @@ class Mailbox:
     def obey(self) -> None:
         """Carries out unread pause, resume, stop and amend directives. The effects of all other directives are in the
         ledger already."""
-        unread, self._unread = self._unread, []
+        unread = self._unread
+        self._unread = []
         for directive in unread:
             reason = directives.author_and_reason(directive.who, directive.why)
             if directive.verb is Verb.STOP:
@@ -81,7 +85,8 @@ class Mailbox:
 
     def _pause(self, directive: Directive, reason: str) -> None:
         """Pauses or resumes the campaign. A pause does not count as wall time."""
-        session, self.paused = self._session, not self.paused
+        session = self._session
+        self.paused = not self.paused
         self._heart.count(not self.paused)
         if not self.paused:
             session.budget.rest(time.monotonic() - self._paused_at)
@@ -138,7 +143,9 @@ class Intake:
         """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. insist: also if more wait, or the
         first paid rung has not answered yet, since nothing that waits can start. Returns True if there was a turn, or
         if the proposer has just ended."""
-        built, budget, purchasing = session.built, session.budget, session.purchasing
+        built = session.built
+        budget = session.budget
+        purchasing = session.purchasing
         self.holding = self.starved = self.is_asking = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
@@ -165,7 +172,8 @@ class Intake:
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
         """Returns the limit of the budget that allows no more proposals for good. limit: number of proposals that it
         allows now."""
-        spec, budget = session.built.spec, session.budget
+        spec = session.built.spec
+        budget = session.budget
         if spec.budget.proposals is not None and self.n_proposals >= spec.budget.proposals:
             return ProposalsEnd(f"{self.n_proposals} of {spec.budget.proposals} proposals made")
         if limit <= 0:

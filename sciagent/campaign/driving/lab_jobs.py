@@ -88,7 +88,8 @@ def needed(connection: Connection, session: DriverSession, out: int) -> float:
 
     out: number of candidates with such a task. Each counts with the share of hits among the latest answers.
     """
-    built, goal = session.built, session.built.spec.goal
+    built = session.built
+    goal = session.built.spec.goal
     if goal.kind != "hits" or not goal.count:
         return math.inf
     latest = campaign_counts.latest_hits(connection, built.row.id, built.terminal, RECENT)
@@ -153,7 +154,8 @@ def wake_again(connection: Connection, session: DriverSession, state: CampaignSt
 def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
     """Returns `waiting` in place of an end while people have tasks. A reached goal ends the campaign; tasks that nobody
     has claimed are then taken off the list. A model that failed is asked again after the next answer of people."""
-    built, (state, why) = session.built, ending
+    built = session.built
+    (state, why) = ending
     if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
         return ending
     if session.is_goal_reached:
@@ -241,7 +243,8 @@ class WorldJobs(Crew):
 
     def launch(self) -> int:
         """Returns the number of tasks that are new on the list; there may be more to come."""
-        new, self._new = self._new, 0
+        new = self._new
+        self._new = 0
         return new
 
     def settle(self) -> set[Position]:
@@ -269,7 +272,9 @@ class JointPlaces:
     """The places of one dispatch, of computers and of people. Neither takes those of the other."""
 
     def __init__(self, computers: Places, people: Quota, of_people: frozenset[Position]) -> None:
-        self._computers, self._people, self._of_people = computers, people, of_people
+        self._computers = computers
+        self._people = people
+        self._of_people = of_people
         self._is_closed = False  # whether no less urgent job may overtake one that the computers had no place for
 
     @property
@@ -301,7 +306,8 @@ class JointCrew(Crew):
 
     def __init__(self, computers: Crew, people: WorldJobs) -> None:
         super().__init__(computers.session, computers.pace)
-        self._computers, self._people = computers, people
+        self._computers = computers
+        self._people = people
 
     @property
     def fault(self) -> str | None:  # type: ignore[override]

@@ -37,7 +37,8 @@ class LocalJobs(Crew):
 
     def __init__(self, session: DriverSession, pace: Pace, workers: int | None, bell: threading.Event) -> None:
         super().__init__(session, pace)
-        self._workers, spec = workers, session.built.spec
+        self._workers = workers
+        spec = session.built.spec
         paid = [rung.verifier.name for rung in session.built.computed]
         self.pool = LocalPool(
             session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
@@ -78,7 +79,8 @@ class LocalJobs(Crew):
         self.by_id[claim.job_id] = job
 
     def launch(self) -> int:
-        calls, self._calls = self._calls, {}
+        calls = self._calls
+        self._calls = {}
         for jobs in calls.values():
             self.pool.submit(tuple(jobs), request_of(jobs, self.session.built.scratch()))
         return sum(map(len, calls.values()))
@@ -162,7 +164,8 @@ class LocalJobs(Crew):
 
 
 def _settling(position: Position, ending: JobEnding) -> Settling:
-    job, finding = ending.result.job, ending.result.result.finding
+    job = ending.result.job
+    finding = ending.result.result.finding
     return settling_of(job.candidate_id, position, ending.after.job, finding, ending.kills, 0, ending.recorded)
 
 

@@ -76,7 +76,8 @@ def _waits(connection: Connection, session: DriverSession, job: OfferedJob) -> b
 
 
 def _settling(end: Ended, job: OfferedJob) -> Settling:
-    candidate_id, finding = job.out.candidate_id, None
+    candidate_id = job.out.candidate_id
+    finding = None
     if end.state is not JobState.DONE and end.outcome is not None:
         finding = Finding(str(candidate_id), end.outcome, reason=end.reason, detail=end.detail)
     return settling_of(candidate_id, job.position, end.state, finding, end.kills, end.losses)
@@ -99,7 +100,8 @@ class RemoteJobs(Crew):
         self, session: DriverSession, pace: Pace, executor: Executor, takes_new: bool, connection: Connection
     ) -> None:
         super().__init__(session, pace)
-        self._executor, self._takes_new = executor, takes_new
+        self._executor = executor
+        self._takes_new = takes_new
         self._offered: list[OfferedJob] = []  # jobs offered since the last launch
         self._out: dict[int, OfferedJob] = {}
         self._slots: dict[str, int] = {}  # number of slots by queue
@@ -143,7 +145,8 @@ class RemoteJobs(Crew):
 
     def launch(self) -> int:
         """Wakes worker slots for the offered jobs, one slot per group of jobs that share a call."""
-        offered, self._offered = self._offered, []
+        offered = self._offered
+        self._offered = []
         self._out.update({job.out.job_id: job for job in offered})
         slots: defaultdict[str, float] = defaultdict(float)
         for job in offered:
@@ -166,7 +169,8 @@ class RemoteJobs(Crew):
                 by_queue[queue_of(built.all_rungs[job.position])] += slot
         places = {}
         for rung in built.computed:
-            position, queue = rung.rules.position, queue_of(rung)
+            position = rung.rules.position
+            queue = queue_of(rung)
             in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
             at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
             places[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
@@ -180,11 +184,15 @@ class RemoteJobs(Crew):
     def _look_for_workers(self, connection: Connection) -> None:
         """Counts slots by queue and, for each rung, the jobs that could run at once. Reports once a rung that no worker
         can run."""
-        alive, self._looked_at = workers.alive(connection), time.monotonic()
-        before, self.unheld = self.unheld, {}
-        self._slots, self._most = workers.slots_of(alive), {}
+        alive = workers.alive(connection)
+        self._looked_at = time.monotonic()
+        before = self.unheld
+        self.unheld = {}
+        self._slots = workers.slots_of(alive)
+        self._most = {}
         for rung in self.session.built.computed:
-            label, can = rung.spec.rung, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
+            label = rung.spec.rung
+            can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
                 self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
@@ -195,7 +203,8 @@ class RemoteJobs(Crew):
     def settle(self) -> set[Position]:
         if not self._out:
             return set()
-        session, ledger = self.session, self.session.built.ledger
+        session = self.session
+        ledger = self.session.built.ledger
         ended = settle_ended(session, self._out)
         if not ended:
             return set()
@@ -208,7 +217,8 @@ class RemoteJobs(Crew):
 
     def _account(self, end: Ended) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""
-        job, budget = self._out.pop(end.job_id), self.session.budget
+        job = self._out.pop(end.job_id)
+        budget = self.session.budget
         budget.spend(end.cost)
         budget.release(job.reservation)
         if end.state is JobState.DONE:

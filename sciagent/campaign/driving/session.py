@@ -69,7 +69,8 @@ class DriverSession:
     def __init__(self, built: Built) -> None:
         self.built = built
         self.owner = campaigns.new_owner()
-        self.stopping, self.aborting = threading.Event(), threading.Event()
+        self.stopping = threading.Event()
+        self.aborting = threading.Event()
         self.stop_reason = INTERRUPTED[1]
 
     def open(self, connection: Connection) -> None:
@@ -118,7 +119,9 @@ class DriverSession:
 
     def reached(self) -> Ending | None:
         """Returns the ending if no more jobs may start, otherwise None."""
-        built, budget, goal = self.built, self.budget, self.built.spec.goal
+        built = self.built
+        budget = self.budget
+        goal = self.built.spec.goal
         if self.is_goal_reached:
             return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
         if spent := self.spent():
@@ -170,7 +173,8 @@ class DriverSession:
             elif waiting:
                 state, why = self.purchasing.left_over(waiting)
             else:
-                state, why = CampaignState.FINISHED, NOTHING_LEFT
+                state = CampaignState.FINISHED
+                why = NOTHING_LEFT
         if ended is None:
             return state, why
         return (ended.state if state is CampaignState.FINISHED else state), f"{why}; {ended.why}"
@@ -210,7 +214,8 @@ class Heartbeat:
 
     def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
         self.lost = threading.Event()
-        self._ledger, self._lease = ledger, lease
+        self._ledger = ledger
+        self._lease = lease
         self._stop = threading.Event()
         self._last = time.monotonic()
         self._counts = True
@@ -353,7 +358,10 @@ class LocalPlaces:
     is_full = True
 
     def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int]) -> None:
-        self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide
+        self._pace = pace
+        self._free = free
+        self._waiting = waiting
+        self._wide = wide
         self._calls: list[_Call] = []
         self._open = frozenset(wide)
 
@@ -429,7 +437,8 @@ class Crew(Protocol):
     """Whether a job could be started now, as far as the driver knows without reading the ledger."""
 
     def __init__(self, session: DriverSession, pace: Pace) -> None:
-        self.session, self.pace = session, pace
+        self.session = session
+        self.pace = pace
 
     @property
     def running(self) -> int:

@@ -345,7 +345,8 @@ def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns an objective with `window`, `min`, `max`, `maximise` or `minimise` instead of `accept` and `ramp`."""
     rest = {key: value for key, value in canonical.items() if key not in ("direction", "accept", "ramp")}
-    direction, accept = canonical["direction"], canonical["accept"]
+    direction = canonical["direction"]
+    accept = canonical["accept"]
     wish = {direction: canonical["ramp"]} if "ramp" in canonical else {}
     if direction == Direction.WINDOW:
         wish["window"] = accept
@@ -371,7 +372,8 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     is a line of its own."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return _of_parts(old, new, lambda key: f"{path}.{key}" if path else key)
-    before, after = _by_name(old), _by_name(new)
+    before = _by_name(old)
+    after = _by_name(new)
     if before is None or after is None:
         return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
     lines = _of_parts(before, after, lambda name: f"{path}[{name}]")

@@ -59,10 +59,12 @@ class Draft:
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
-    objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
+    objectives = _items(data, "objectives")
+    ladder = _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
     deciding, controls = _rungs(ladder, base)
-    subject, terminal = data.get("subject"), data.get("terminal")
+    subject = data.get("subject")
+    terminal = data.get("terminal")
     return Draft(
         subject=subject if subject in subject_names() else None,
         objectives=good_objectives,
@@ -145,7 +147,8 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
     labels = [label for label in parts.labels if label]
     labels += [rung.rung for rung in parts.controls.values()] if loc[0] == "budget" else []
     if name not in labels and None not in parts.labels:
-        message, hint = f'no rung is labelled "{name}"{did_you_mean(name, labels)}', ", ".join(labels) or "none"
+        message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
+        hint = ", ".join(labels) or "none"
         faults.add(loc, message, f"rungs: {hint}", on_key=len(loc) > 1)
 
 
@@ -229,7 +232,8 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
         except UsageError as error:
             faults.take(("derived", i, "formula"), fault_of(error))
             continue
-        formulas[stated.property], known[stated.property] = prop.formula.text, ladder[prop.last].rung
+        formulas[stated.property] = prop.formula.text
+        known[stated.property] = ladder[prop.last].rung
         _check_skipping(parts, i, prop, ladder, faults)
     for i, rung in parts.ladder.items():
         _check_gates(i, rung, known, faults)
@@ -284,7 +288,8 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     chosen = ranking.rung or next(reversed(paid), None)
     if ranking.rung is not None and ranking.rung not in paid:
         why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
-        near, hint = did_you_mean(ranking.rung, paid), f"paid rungs there: {', '.join(paid) or 'none'}"
+        near = did_you_mean(ranking.rung, paid)
+        hint = f"paid rungs there: {', '.join(paid) or 'none'}"
         faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
     run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
@@ -301,7 +306,8 @@ def _measured(rungs: Iterable[RungSpec]) -> set[str]:
 
 
 def _label(item: Any) -> str | None:
-    label, verifier = _stated(item, "rung"), _stated(item, "verifier")
+    label = _stated(item, "rung")
+    verifier = _stated(item, "verifier")
     if label is None and isinstance(verifier, str):
         label = default_label(verifier)
     return label if isinstance(label, str) else None

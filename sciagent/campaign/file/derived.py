@@ -127,7 +127,8 @@ def _measure(rung: RungSpec, name: str) -> PropertyAtLevel:
 
 
 def _check_unit(formula: Formula, units: Mapping[str, str], stated: DerivedSpec) -> None:
-    dimension, wanted = formula.dimension(units), in_base_units(stated.unit).dimension
+    dimension = formula.dimension(units)
+    wanted = in_base_units(stated.unit).dimension
     if dimension != wanted:
         raise UsageError(f'"{stated.formula}" gives {dimension or "a number"}, and {stated.unit} is {wanted or "one"}')
 

@@ -90,7 +90,8 @@ def check_unit(unit: str | None, prop: Property) -> None:
 def window_fault(low: float | None, high: float | None, unit: str | None, prop: Property) -> str:
     """Returns why no value can lie between the limits, or an empty text."""
     window = canonical_window(low, high, unit, prop)
-    low, high = window.low, window.high
+    low = window.low
+    high = window.high
     if low is not None and high is not None and low > high:
         return f"the lower limit {low:g} lies above the upper limit {high:g}"
     too_high = low is not None and prop.high is not None and low > prop.high

@@ -91,7 +91,8 @@ def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -
                 faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
                 continue
             for place, tool in enumerate(server.tools):
-                full, loc = function_name(name, tool), (name, "tools", place)
+                full = function_name(name, tool)
+                loc = (name, "tools", place)
                 if full in seen:
                     faults.add(loc, f'would be called "{full}", as {seen[full]} is', "rename a server")
                 seen.setdefault(full, f"{name}: {tool}")

@@ -344,7 +344,8 @@ class RungSpec(Part):
         if not defaults:
             return self
         changed = self.model_copy()
-        changed._defaults, changed._verifier = defaults, None
+        changed._defaults = defaults
+        changed._verifier = None
         return changed
 
     @property

@@ -90,7 +90,8 @@ class SafetySpec(Part):
 
 def check_settings(safety: SafetySpec, subject: Subject) -> None:
     """Raises ValidationError if the verifier that screens does not take the settings of the key `safety`."""
-    settings, screen = safety.settings(), subject.screen
+    settings = safety.settings()
+    screen = subject.screen
     if not settings or screen is None or (found := find_verifier(screen)) is None:
         return
     taken = found.Settings.model_fields
@@ -195,7 +196,8 @@ def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInf
                 faults.add((*path, why[0]), why[1], on_key=why[0] != "kind")
             for where, name in _structure_files(chosen).items():
                 if not subject.is_file_of(name):
-                    message, takes = f'"{name}" is no table of {subject.words.many}', ", ".join(subject.formats)
+                    message = f'"{name}" is no table of {subject.words.many}'
+                    takes = ", ".join(subject.formats)
                     faults.add((*path, *where), message, f"takes: {takes}, each also with .gz")
                     continue
                 try:

@@ -82,7 +82,8 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
         watermarks.lock(connection, built.row.id)
         purse = BudgetTracker(built, connection)
         room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.bought}
-        outcomes, again = dict[int, tuple[str, str]](), list[int]()
+        outcomes = dict[int, tuple[str, str]]()
+        again = list[int]()
         for job in job_lists.standing(connection, job_ids):
             rung = next(r for r in built.all_rungs if r.id == job.rung_id)
             why = _why_not(connection, built, job, rung, room)
@@ -129,7 +130,8 @@ def _why_not(
     if rung.spec.control:
         return ""
     row = standings.get(connection, built.row.id, job.candidate_id)
-    standing, position = Standing(row["standing"]), Position(int(row["position"]))
+    standing = Standing(row["standing"])
+    position = Position(int(row["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
         current_rung = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
         return f"its candidate has gone elsewhere since: {standing} at {current_rung}"

@@ -58,7 +58,8 @@ def differing(
 
 
 def _differ(old: Measured, new: Measured) -> bool:
-    a, b = old.quantity, new.quantity
+    a = old.quantity
+    b = new.quantity
     return (a.value, a.censoring) != (b.value, b.censoring)
 
 
@@ -72,7 +73,8 @@ def superseded(
     """
     if not others:
         return None
-    first, name = others[0], file_of(others[0].source)
+    first = others[0]
+    name = file_of(others[0].source)
     if revise is None:
         new, old = (m[0].quantity.as_typed or str(m[0].quantity) for m in (first.new, first.old))
         raise UsageError(

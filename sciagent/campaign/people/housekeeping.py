@@ -125,7 +125,10 @@ def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
 
 def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:
     """Returns the hashes whose evidence is all older than `keep_days` and belongs to no hit of any campaign."""
-    a, e, c, cc = t.artifact.c, t.evidence.c, t.campaign.c, t.campaign_candidate.c
+    a = t.artifact.c
+    e = t.evidence.c
+    c = t.campaign.c
+    cc = t.campaign_candidate.c
     limit = datetime.fromtimestamp(now, UTC) - timedelta(days=keep_days)
     is_hit = sa.exists(
         sa.select(sa.literal(1))

@@ -35,7 +35,8 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results import candidates as names
 from sciagent.store.results.evidence import NewEvidence
 
-VERIFIER, VERSION = "import", "1"
+VERIFIER = "import"
+VERSION = "1"
 MAX_FAULTS = 50
 MAX_ROWS = 2_000_000
 CHUNK = 500
@@ -105,7 +106,8 @@ def import_file(
     campaign's spend.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
-    report, how = ImportReport(), _reading(subject, standardise, ph)
+    report = ImportReport()
+    how = _reading(subject, standardise, ph)
     structure = structure or subject_of(subject).words.column
     _check_columns(columns)
     paid = _checked_costs(costs or {})
@@ -114,7 +116,8 @@ def import_file(
         {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
     )
     rows: list[_Row] = []
-    replicates, kept = Counter[str](), keep
+    replicates = Counter[str]()
+    kept = keep
     for line, cells in _read(path, structure, columns, keep or ()):
         if kept is None:
             kept = identifier_columns([name for name in cells if name is not None], structure)
@@ -291,7 +294,8 @@ class _Writer:
         new: list[NewEvidence] = []
         costs: list[Cost] = []
         for row in chunk:
-            id_, values = ids[row.candidate.key], _values(row.measured)
+            id_ = ids[row.candidate.key]
+            values = _values(row.measured)
             current, key = _latest(self.connection, row.key) if row.key.hash in known_keys else (None, row.key)
             in_other_file = current is None and self.elsewhere[id_, *values] > 0
             self.elsewhere[id_, *values] -= in_other_file
@@ -333,7 +337,8 @@ class _Writer:
         others = corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
         others = [other for other in others if other.id not in self.taken]
         self.taken |= {other.id for other in others}
-        smiles, name = row.candidate.text, self.path.name
+        smiles = row.candidate.text
+        name = self.path.name
         return corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
 
 
@@ -363,7 +368,8 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
     """Returns the current revision under the key, and the key of the next revision."""
     current = None
     while (revision := evidence.by_key(connection, key.hash)) is not None:
-        current, key = revision, replace(key, revision=key.revision + 1)
+        current = revision
+        key = replace(key, revision=key.revision + 1)
     return current, key
 
 

@@ -112,7 +112,8 @@ def _add(name: str, text: str, row: CampaignRow | None) -> str:
 
 
 def _unknown(name: str, row: CampaignRow | None, read: Candidate | None, faults: Sequence[str]) -> str:
-    scope, notation = f'campaign "{row.name}"' if row is not None else "the ledger", _notation(row)
+    scope = f'campaign "{row.name}"' if row is not None else "the ledger"
+    notation = _notation(row)
     if read is not None:
         return f'"{_shown(name, read)}" is not in {scope}; {_add(name, name, row)}'
     if "\n" in name:

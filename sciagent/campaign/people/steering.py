@@ -124,7 +124,9 @@ class _Case:
 
     def __init__(self, connection: Connection, built: Built, named: Named) -> None:
         watermarks.lock(connection, built.row.id)
-        self.connection, self.built, self.named = connection, built, named
+        self.connection = connection
+        self.built = built
+        self.named = named
         self.steering = directives.steering_of(connection, built.row.id, named.id)
         self.stands = standings.get(connection, built.row.id, named.id)
         self.standing = Standing(self.stands["standing"])
@@ -132,7 +134,8 @@ class _Case:
     def check_free(self, verb: Verb) -> None:
         """Raises UsageError if a person has held or vetoed the candidate."""
         if self.steering.blocks_scheduling:
-            which, by = "vetoed" if self.steering.vetoed else "held", f"by {self.steering.who}: {self.steering.why}"
+            which = "vetoed" if self.steering.vetoed else "held"
+            by = f"by {self.steering.who}: {self.steering.why}"
             again = f" already, {by}" if verb is Verb.HOLD else f" {by}; release it first"
             raise UsageError(f"{self.named} is {which}{again}")
 
@@ -161,7 +164,8 @@ class _Case:
 
     def target(self, to: str | None) -> BuiltRung:
         """Returns the rung of a promotion. Raises UsageError if there is none."""
-        built, position = self.built, int(self.stands["position"])
+        built = self.built
+        position = int(self.stands["position"])
         if not built.paid:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
@@ -179,7 +183,10 @@ class _Case:
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
         """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
-        connection, built, named, v = self.connection, self.built, self.named, rung.verifier
+        connection = self.connection
+        built = self.built
+        named = self.named
+        v = rung.verifier
         known = evidence.find_reusable(connection, [named.id], v.computation)
         if named.id in known:
             self._decide(rung, "reuse", who, why, known[named.id].id)
@@ -215,9 +222,12 @@ class _Case:
 
     def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
         """Raises UsageError if the job exceeds the budget. new: whether the job counts towards the rung's limit."""
-        budget, label, position = BudgetTracker(self.built, self.connection), rung.spec.rung, rung.rules.position
+        budget = BudgetTracker(self.built, self.connection)
+        label = rung.spec.rung
+        position = rung.rules.position
         if new and budget.remaining_jobs(position) == 0:
-            limit, change = f"all {self.built.limit_by_rung[position]} places of {label} are used", f"rungs.{label}=N"
+            limit = f"all {self.built.limit_by_rung[position]} places of {label} are used"
+            change = f"rungs.{label}=N"
         elif not budget.fits(reservation):
             limit = budget.exhausted() or f"what is left does not hold a job at {label}"
             change = "core_seconds=N, or wall_minutes=N"
@@ -283,7 +293,8 @@ def amended_source(
 
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
     """Returns the mapping that contains the last key of the path."""
-    key, known = ".".join(path), [*_TAKES, *(f"rungs.{label}" for label in labels)]
+    key = ".".join(path)
+    known = [*_TAKES, *(f"rungs.{label}" for label in labels)]
     if key not in known:
         near = did_you_mean(key, known)
         raise UsageError(f'--budget "{text}": unknown key "{key}"{near}; it takes: {", ".join(known)}')
@@ -303,7 +314,8 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
     if not isinstance(old, dict):
         return {"amount": amount, "per": per} if per == "week" else amount
     if not per:
-        so_far, ways = f"{old.get('amount')} per {old.get('per')}", f"{key}={number}/week or {key}={number}/campaign"
+        so_far = f"{old.get('amount')} per {old.get('per')}"
+        ways = f"{key}={number}/week or {key}={number}/campaign"
         raise UsageError(f'--budget "{text}": {key} is {so_far} so far; write {ways}')
     old.update(amount=amount, per=per)
     return old

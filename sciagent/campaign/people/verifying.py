@@ -85,7 +85,9 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
             current_place = place(ladder.rules, ladder.objectives, answers)
             if current_place.standing is not Standing.OPEN:
                 break
-    verdict, reason, detail = current_place.verdict or Verdict.PASS, current_place.reason, current_place.detail
+    verdict = current_place.verdict or Verdict.PASS
+    reason = current_place.reason
+    detail = current_place.detail
     if verdict is Verdict.NOT_APPLICABLE:
         verdict = Verdict.FAIL if ladder.rules[current_place.position].drop_on_refusal else Verdict.INCONCLUSIVE
         if ladder.rungs[current_place.position].verifier.name == spec.screen:
@@ -220,7 +222,8 @@ def calculate(
 def _calculated(
     ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
 ) -> CalculatedCandidate:
-    text, subject = molecule.text, subject_for(rungs[-1].verifier.name)
+    text = molecule.text
+    subject = subject_for(rungs[-1].verifier.name)
     given = {field: (name,) for field, name in molecule.names.items()}
     try:
         candidate = subject.read(text)

@@ -92,18 +92,22 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     priced = [places[allowance.name] for allowance in numeraire.allowances]
     last = len(problem.steps) - 1
     needed = [float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]
-    hits, runs = np.array([rate]), np.array([needed])  # the terminal rung and all needed rungs
+    hits = np.array([rate])
+    runs = np.array([needed])  # the terminal rung and all needed rungs
     best = -1.0
     for _ in range(ROUNDS):
         more_hits, more_runs = _programmes(left, _costs(problem, numeraire, priced), rate, problem.needed)
-        hits, runs = np.concatenate([hits, more_hits]), np.concatenate([runs, more_runs])
+        hits = np.concatenate([hits, more_hits])
+        runs = np.concatenate([runs, more_runs])
         solved = _mixed(hits, runs, problem.amounts, limits, problem.candidates - first)
         if solved is None:
             return None
-        prices, bought = -solved.ineqlin.marginals[: len(limits)], -solved.fun
+        prices = -solved.ineqlin.marginals[: len(limits)]
+        bought = -solved.fun
         if bought <= best * (1 + CONVERGED) + 1e-12 or len(priced) < 2 or not (prices[priced] > 0).any():
             break
-        best, spent = bought, prices[priced] * most[priced]
+        best = bought
+        spent = prices[priced] * most[priced]
         weights = np.maximum(spent / spent.sum(), LEAST_WEIGHT)
         numeraire.weights = weights / weights.sum()
     by_name = {allowance.name: float(price) for allowance, price in zip(problem.limits, prices, strict=True)}
@@ -112,7 +116,8 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
 
 def warm_up(problem: BudgetProblem) -> float:
     """Returns the number of candidates that go up the whole ladder to learn the law; see `rules.priced`."""
-    most, n = problem.most, problem.candidates
+    most = problem.most
+    n = problem.candidates
     usable = most > 0
     if len(problem.steps) == 1 or problem.has_hints or not usable.any():
         return 0.0
@@ -143,7 +148,8 @@ def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str])
 
 def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
     """Returns, per objective, (2**m,) share of its variance that each subset of rungs explains; errors independent."""
-    m, shares = len(steps) - 1, []
+    m = len(steps) - 1
+    shares = []
     for objective in range(len(steps[-1].tells)):
         odds = np.zeros(1 << m)
         for place, step in enumerate(steps[:-1]):
@@ -182,7 +188,8 @@ def _programmes(left: Array, costs: Array, rate: float, needed: int) -> tuple[Ar
 def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> Any:
     """Returns scipy's optimum, whose x are the (p,) candidates that follow each programme; None without a limit that
     restricts them."""
-    rows, most = [runs @ row for row in amounts], limits
+    rows = [runs @ row for row in amounts]
+    most = limits
     if not math.isinf(candidates):
         rows.append(np.ones(len(hits)))
         most = np.append(limits, max(candidates, 0.0))

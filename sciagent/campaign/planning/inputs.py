@@ -140,7 +140,8 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
 def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) -> tuple[list[Candidate], bool]:
     """Returns the molecules that pass the fast rungs, and whether all of these rungs were run. Rungs that would first
     build files, or whose verifier does not run, are skipped."""
-    left, asked = list(molecules), True
+    left = list(molecules)
+    asked = True
     if not rungs:
         return left, True
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=[r.verifier.name for r in rungs]) as w:
@@ -200,9 +201,17 @@ def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, numbe
     columns = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]
     others = [column.property for column in columns if column.property != decides.property]
     if decides.at == at:
-        low, middle, high, kind, why = 1.0, 1.0, 1.0, "decides", "it decides it"
+        low = 1.0
+        middle = 1.0
+        high = 1.0
+        kind = "decides"
+        why = "it decides it"
     elif not columns:
-        low, middle, high, kind, why = 0.0, 0.0, 0.0, "nothing", "it says nothing of it"
+        low = 0.0
+        middle = 0.0
+        high = 0.0
+        kind = "nothing"
+        why = "it says nothing of it"
     elif len(others) == len(columns):
         low, high, kind, why = *OTHER, "other", f"it measures {', '.join(others)}"
         middle = (low + high) / 2
@@ -268,7 +277,8 @@ def _learnt(
 ) -> tuple[LearntTells, float | None]:
     """Returns the correlation of each rung and the chance of a hit (None if the objectives differ) for a candidate
     without answers, by the law of the earlier campaign `name` without structures."""
-    earlier, scores = remade.schema, remade.pool.scores
+    earlier = remade.schema
+    scores = remade.pool.scores
     position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
@@ -282,7 +292,8 @@ def _learnt(
         if not same:
             chance = None
             continue
-        aim, truth = earlier.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
+        aim = earlier.aims.aims[same[0]]
+        truth = (remade.scheduler.truths or ())[same[0]]
         [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([len(scores)])))
         for at, (r, n) in _correlations(earlier, aim, forecast, scores, at_theirs).items():
             middle, low, high = _interval(6 / math.pi * math.asin(r / 2), n)

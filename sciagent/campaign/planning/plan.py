@@ -49,7 +49,8 @@ def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
 
 def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> PlannedRung:
     """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
-    rung, is_terminal = step.rung, step.rung.rules.is_terminal
+    rung = step.rung
+    is_terminal = step.rung.rules.is_terminal
     costs = {
         name: RunCost(
             median=float(np.median(amounts)),
@@ -76,7 +77,8 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
 
 def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
     """Returns the verdict on a rung, by the share of all hits that it brings."""
-    low, high = [], []
+    low = []
+    high = []
     for gain, case in zip(gains, cases, strict=bool(gains)):
         if gain.low is None or gain.middle is None or gain.high is None or case.hits.middle is None:
             continue
@@ -143,7 +145,9 @@ def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
 
 
 def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
-    runs, hits, terminal = case.runs or {}, case.hits, spec.terminal
+    runs = case.runs or {}
+    hits = case.hits
+    terminal = spec.terminal
     rate = f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else "")
     text = (
         f"If {rate} of the candidates are hits: about {_count(hits.middle)} hits "
@@ -225,7 +229,8 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
 
 def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
     """Returns the columns that the law would observe. Raises UsageError if no paid rung decides an objective."""
-    spec, schema = ladder.spec, observation_schema(ladder)
+    spec = ladder.spec
+    schema = observation_schema(ladder)
     if schema is None:
         raise UsageError(
             f'campaign "{spec.campaign}": no paid rung up to "{spec.terminal}" measures an objective; there is nothing '
@@ -290,7 +295,8 @@ def _hits(bought: Purchases | None) -> float | None:
 def _gain(problem: BudgetProblem, step: Step, case: PlanCase, bought: Purchases | None) -> RungGain:
     """Returns the hits with a rung minus the hits without it, over the range of its correlation; None if it cannot be
     left out or no limit restricts the purchases. bought: the purchases with middle correlations."""
-    place, rate = problem.steps.index(step), case.hit_rate
+    place = problem.steps.index(step)
+    rate = case.hit_rate
     without = None if step.is_needed else buy(problem.without([step]), rate)
     if without is None:
         return RungGain(hit_rate=rate, low=None, middle=None, high=None)

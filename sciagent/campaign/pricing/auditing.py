@@ -41,7 +41,8 @@ class Auditing:
         # without limits there are no hits, so the law cannot miss one
         wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
         self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
-        self._built, self._pool = built, pool
+        self._built = built
+        self._pool = pool
         self._last = PaidIndex(len(schema.paid) - 1)
         at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # indices of rungs that a hit needs
@@ -61,7 +62,9 @@ class Auditing:
         an empty mapping. batch: the law's current purchases. spent: amount in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
-        batch, ids, self._drawn = list(batch), self._pool.ids, None
+        batch = list(batch)
+        ids = self._pool.ids
+        self._drawn = None
         picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
         chances = zip(ids[picked].tolist(), _chances(priced, picked), strict=True)
         rows = self._passed_over(priced, {p.of for p in batch})
@@ -84,16 +87,19 @@ class Auditing:
     def due(self, connection: Connection, spent: float) -> list[Purchase]:
         """Returns purchases for the drawn candidates, in order of lot over propensity, until the audit's share of the
         spend is used."""
-        log, pool = self.log, self._pool
+        log = self.log
+        pool = self._pool
         if not self.share or not log.ids:
             return []
         places, rows, pi = self._drawn = self._drawn or self._all_drawn()
         waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
-        outlay, purchases = self._outlay(connection), list[Purchase]()
+        outlay = self._outlay(connection)
+        purchases = list[Purchase]()
         for at in waits:
             if outlay >= self.share * spent:
                 break
-            row, place = int(rows[at]), places[at]
+            row = int(rows[at])
+            place = places[at]
             rung = next(j for j in self._path if not pool.closed[row, j])
             outlay += float(pool.costs[row, rung])
             purchases.append(Purchase(row, rung, log.p[place] / log.cost[place], float(pi[at])))
@@ -101,7 +107,8 @@ class Auditing:
 
     def _all_drawn(self) -> tuple[Places, Places, Array]:
         """Returns place in the log, row in the pool and propensity of drawn candidates, by lot over propensity."""
-        lot, pi = np.array(self.log.lot), np.array(self.log.pi)
+        lot = np.array(self.log.lot)
+        pi = np.array(self.log.pi)
         places = np.flatnonzero(lot < pi)
         places = places[np.argsort(lot[places] / pi[places], kind="stable")]
         return places, self._row_of([self.log.ids[place] for place in places]), pi[places]

@@ -40,7 +40,9 @@ class InTurn(Purchasing):
         self, built: Built, connection: Connection, budget: BudgetTracker, rule: RungRule, paid: Sequence[Position]
     ) -> None:
         super().__init__(LedgerPool(built, paid, None, connection), budget)
-        self._terminal, self._rule, self._paid = built.terminal, rule, tuple(paid)
+        self._terminal = built.terminal
+        self._rule = rule
+        self._paid = tuple(paid)
         self._asked = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
 
     def choose(
@@ -105,7 +107,8 @@ def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -
 
 def rule_of(built: Built, paid: Sequence[Position]) -> RungRule:
     """Returns the spec's rule. `best_rung` without a rung ranks by the last one below the terminal that is not fast."""
-    spec, scheduler = built.spec, built.spec.scheduler
+    spec = built.spec
+    scheduler = built.spec.scheduler
     if isinstance(scheduler, BestRungSpec):
         below = [p for p in paid if p < built.terminal and built.rungs[p].verifier.tier is not Tier.FAST]
         terminal = PaidIndex(max(len(paid) - 1, 0))

@@ -83,7 +83,8 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     columns = tuple(sorted({c for _, own_columns in wanted for c in own_columns}, key=lambda c: (c.rung, c.property)))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
-    objectives, goal = [objective for objective, _ in wanted], built.spec.goal
+    objectives = [objective for objective, _ in wanted]
+    goal = built.spec.goal
     trusted = _measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
     return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)
 
@@ -130,7 +131,8 @@ def _aim(
 
     *told_by, decides = columns
     lower = [c for c in told_by if c.property == objective.property and (c.at != KNOWN or not rungs[c.rung].is_fast)]
-    line, hint = None, None
+    line = None
+    hint = None
     if lower:
         rung = rungs[lower[-1].rung]
         line = _prior_line(objective.property, rung, rungs[decides.rung]) or _gate_line(objective, rung)
@@ -168,7 +170,9 @@ def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, 
     level = next(m.level.label for m in decides.spec.measures if m.property.name == name).split("//")[0]
     own = next(m.level.method for m in rung.spec.measures if m.property.name == name)
     for prior in rung.verifier.priors:
-        slope, intercept, residual = prior.slope, prior.intercept, prior.residual
+        slope = prior.slope
+        intercept = prior.intercept
+        residual = prior.residual
         is_of_these = (prior.property, prior.level) == (name, level) and prior.method in (None, own)
         if is_of_these and slope is not None and intercept is not None and residual is not None:
             return slope, intercept, residual
@@ -177,7 +181,8 @@ def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, 
 
 def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, float] | None:
     """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
-    gate, accept = rung.rules.gate.get(objective.property), objective.accept
+    gate = rung.rules.gate.get(objective.property)
+    accept = objective.accept
     if gate is None or accept is None or np.ptp(_limits(gate)) > WIDE * np.ptp(_limits(accept)):
         return None  # a wide gate excludes only absurd values
     edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
@@ -230,11 +235,14 @@ class LedgerPool(CandidatePool):
         """paid: positions of the rungs that are bought, the terminal one last. schema: the answers to read; None: no
         answers, structures or costs are read. learn_from: ledger id of an earlier campaign that the law learns from,
         too."""
-        self._built, self._paid, self._is_read = built, tuple(paid), schema is not None
+        self._built = built
+        self._paid = tuple(paid)
+        self._is_read = schema is not None
         self._columns = () if schema is None else schema.columns
         """The answers to read."""
         self._deciding = set() if schema is None else {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
-        k, c = len(paid), len(self._columns)
+        k = len(paid)
+        c = len(self._columns)
         rungs = tuple(column.at for column in self._columns)
         super().__init__(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
 
@@ -278,7 +286,8 @@ class LedgerPool(CandidatePool):
         while rows := standings.arrivals(connection, self._built.row.id, self.arrived, CHUNK):
             self._enter(connection, rows)
             seen += len(rows)
-        touched, self._touched = sorted(self._touched), set()
+        touched = sorted(self._touched)
+        self._touched = set()
         for start in range(0, len(touched), CHUNK):
             rows = standings.of(connection, self._built.row.id, touched[start : start + CHUNK])
             self._place(connection, rows)
@@ -313,7 +322,8 @@ class LedgerPool(CandidatePool):
 
     def _describe(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
-        k, last = len(self._paid), len(self.ids)
+        k = len(self._paid)
+        last = len(self.ids)
         first = last - len(loaded)
         known_keys = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
         assert self.lots is not None

@@ -53,13 +53,18 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
 
 def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: int) -> Outlook:
     """Returns the outlook of a candidate in a rebuilt campaign."""
-    pool, built, paid, law = campaign.pool, campaign.built, campaign.schema.paid, campaign.row
+    pool = campaign.pool
+    built = campaign.built
+    paid = campaign.schema.paid
+    law = campaign.row
     rows = np.flatnonzero(pool.ids == candidate_id)
     if law is None or not len(rows) or pool.closed[rows[-1], -1]:
         return Outlook(text="Nothing can be bought for it any more.")
     row = int(rows[-1])
     place, expected_runs, ahead = _purchases(campaign, row)
-    worth, price, rung = campaign.scheduler.valuation(pool, row), campaign.scheduler.price, built.rungs[paid[place]]
+    worth = campaign.scheduler.valuation(pool, row)
+    price = campaign.scheduler.price
+    rung = built.rungs[paid[place]]
     cost = {
         resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
         for resource, amounts in pool.declared.items()
@@ -115,7 +120,9 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     """Evaluates an open candidate at the current price. Returns the rung to buy next, the expected number of later
     purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: of the
     candidate in the pool."""
-    pool, scheduler, open_ = campaign.pool, campaign.scheduler, campaign.pool.open
+    pool = campaign.pool
+    scheduler = campaign.scheduler
+    open_ = campaign.pool.open
     are_few = len(open_) <= COMPARED
     of = np.union1d(open_, [row]) if are_few else np.array([row])
     place = int(np.searchsorted(of, row))
@@ -129,14 +136,17 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     later = {j: float(n) for j, n in zip(buys, coming, strict=True) if j != rung and n > 0}
     free = scheduler.free(pool)
     if rung not in free and (waiting := [j for j in free if not pool.closed[row, j]]):
-        later, rung = later | {rung: later.get(rung, 1.0)}, waiting[0]
+        later = later | {rung: later.get(rung, 1.0)}
+        rung = waiting[0]
     return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
     """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the campaign's unit.
     row: row of the candidate in the pool."""
-    schema, scheduler, predicted = campaign.schema, campaign.scheduler, []
+    schema = campaign.schema
+    scheduler = campaign.scheduler
+    predicted = []
     units = campaign.built.row.units
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
         if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):

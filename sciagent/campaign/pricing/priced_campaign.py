@@ -171,7 +171,9 @@ class PricedCampaign:
 
     def drawn(self) -> dict[str, float]:
         """Returns the amounts that the law expects to spend on all open candidates, by allowance."""
-        bought, declared, factors = self.scheduler.purchases, self.pool.declared, self.factors
+        bought = self.scheduler.purchases
+        declared = self.pool.declared
+        factors = self.factors
         rows = self.pool.open
         rows = rows[rows < len(bought)]
         drawn = dict.fromkeys((allowance.name for allowance in self.numeraire.allowances), 0.0)
@@ -186,7 +188,8 @@ class PricedCampaign:
 
 def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | None:
     """Builds the campaign from the ledger; returns None if no paid rung leads to an objective."""
-    schema, spec = observation_schema(built), built.spec.scheduler
+    schema = observation_schema(built)
+    spec = built.spec.scheduler
     if schema is None:
         return None
     teacher = spec.law.source if isinstance(spec, PricedSpec) and spec.law is not None else None
@@ -197,7 +200,8 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted, pool.earlier)
     row = _last_law(connection, built, schema)
     if row is not None:
-        names, weights = [allowance.name for allowance in numeraire.allowances], row.state["weights"]
+        names = [allowance.name for allowance in numeraire.allowances]
+        weights = row.state["weights"]
         if set(names) == set(weights):  # differs after an amendment of the budget
             numeraire.weights = np.array([weights[name] for name in names], dtype=float)
         scheduler.restore(row.state["priced"])
@@ -214,7 +218,8 @@ def remake(built: Built, connection: Connection) -> PricedCampaign | None:
     campaign = priced_campaign(built, connection)
     if campaign is None or campaign.row is None or not campaign.scheduler.is_learnt:
         return None
-    pool, scheduler = campaign.pool, campaign.scheduler
+    pool = campaign.pool
+    scheduler = campaign.scheduler
     scheduler.relearn(pool)
     if not scheduler.laws:
         return None

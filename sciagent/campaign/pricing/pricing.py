@@ -42,15 +42,20 @@ class Pricing(Purchasing):
 
     def __init__(self, campaign: PricedCampaign, connection: Connection, budget: BudgetTracker) -> None:
         super().__init__(campaign.pool, budget)
-        self._built, self._schema = campaign.built, campaign.schema
-        self._campaign, self._numeraire, self.priced = campaign, campaign.numeraire, campaign.scheduler
+        self._built = campaign.built
+        self._schema = campaign.schema
+        self._campaign = campaign
+        self._numeraire = campaign.numeraire
+        self.priced = campaign.scheduler
 
         self.law_version: str | None = None
         """Version of the campaign's last row of `law`."""
         self._written = 0  # number of fits at the last row of `law`
         self._queue: deque[Purchase] = deque()
         self._given: dict[tuple[int, int], Purchase] = {}  # last chosen purchases, by candidate id and position
-        self._stale, self._asked_at, self._took = True, 0.0, 0.0
+        self._stale = True
+        self._asked_at = 0.0
+        self._took = 0.0
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._count = 0  # number of wanted candidates
         self._may_start: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
@@ -60,7 +65,8 @@ class Pricing(Purchasing):
         self._brings: dict[str, object] = {}  # worth of the rungs at the last fit
         if (row := campaign.row) is not None:
             self._brings = row.state["value"]
-            self.law_version, self._written = row.version, self.priced.fits
+            self.law_version = row.version
+            self._written = self.priced.fits
         self._audit = Auditing(self._built, self._schema, self.pool, connection)
 
     def choose(
@@ -71,7 +77,8 @@ class Pricing(Purchasing):
         is_new = self._refill(connection, slots, first_only, put_off)
         if self.is_done:
             self._queue.clear()
-        self.blocked, self._given = None, {}
+        self.blocked = None
+        self._given = {}
         basket = Basket(slots, self._left(), self.budget, {})
         self._take_known(basket)
         if not first_only:
@@ -110,7 +117,8 @@ class Pricing(Purchasing):
     def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
             cost = float(self.pool.costs[purchase.of, purchase.rung])
-            id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
+            id_ = int(self.pool.ids[purchase.of])
+            position = self._schema.paid[purchase.rung]
             if not basket.is_full and id_ not in basket.choices and id_ not in put_off and basket.holds(position, cost):
                 why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
                 if purchase.rung < len(self._schema.paid) - 1:
@@ -120,11 +128,15 @@ class Pricing(Purchasing):
     def _take_queued(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
         later ones of its candidate, since a candidate never returns to a lower rung."""
-        pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
+        pool = self.pool
+        waits = list[Purchase]()
+        waiting_rows = set[int]()
         price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # shared by all choices
         while self._queue and not basket.is_full:
             purchase = self._queue.popleft()
-            row, position, id_ = purchase.of, self._schema.paid[purchase.rung], int(pool.ids[purchase.of])
+            row = purchase.of
+            position = self._schema.paid[purchase.rung]
+            id_ = int(pool.ids[purchase.of])
             cost = float(pool.costs[row, purchase.rung])
             if pool.out[row] or pool.closed[row, purchase.rung]:
                 continue
@@ -159,7 +171,8 @@ class Pricing(Purchasing):
         label = self._built.rungs[position].spec.rung
         if basket.budget.remaining_jobs(position) == 0:
             return Blocked(BlockedBy.PLACES, f"all places of {label} are used")
-        takes, left = f"{label} would take {100 * cost:.2g} % of the budget", 100 * max(basket.left, 0)
+        takes = f"{label} would take {100 * cost:.2g} % of the budget"
+        left = 100 * max(basket.left, 0)
         if cost <= self._left(1.0):
             return Blocked(BlockedBy.SLICE, f"{takes}, and {left:.2g} % are released so far")
         return Blocked(BlockedBy.BUDGET, f"{takes}, and {left:.2g} % are left")
@@ -188,7 +201,8 @@ class Pricing(Purchasing):
         self._catch_up(connection)
         if not self.priced.is_learnt or self.priced.for_everyone(self.pool, math.inf):
             return None
-        pool, places = self.pool, {position: j for j, position in enumerate(self._schema.paid)}
+        pool = self.pool
+        places = {position: j for j, position in enumerate(self._schema.paid)}
         of: list[int] = np.flatnonzero(np.isin(pool.ids, [*tasks])).tolist()
         rung = {row: PaidIndex(places[tasks[int(pool.ids[row])]]) for row in of}
         rows = list(rung)
@@ -197,7 +211,8 @@ class Pricing(Purchasing):
         ranked = [*self._queue, *self.priced.further(pool, len(pool.open))]
         pool.pending[rows] = pool.closed[rows, list(rung.values())] = True
         price = self._numeraire.price(self.priced.price)
-        left, kept = Counter(rung.values()), dict[int, Choice]()
+        left = Counter(rung.values())
+        kept = dict[int, Choice]()
         self._queue.clear()  # what takes the places of withdrawn tasks comes from the same ranking
         for purchase in ranked:
             if left[purchase.rung] > 0:
@@ -239,7 +254,9 @@ class Pricing(Purchasing):
 
     def _is_wanted(self, of: Places, left: float = math.inf) -> Mask:
         """Returns (m,) whether each row of `of` is open and worth a purchase that costs no more than `left`."""
-        pool, priced, features = self.pool, self.priced, self._features()
+        pool = self.pool
+        priced = self.priced
+        features = self._features()
         free = self._startable(features)
         open_ = ~(pool.out[of] | pool.pending[of])
         lacking = np.any(~pool.closed[of][:, free] & (pool.costs[of][:, free] <= left), axis=1)
@@ -260,13 +277,15 @@ class Pricing(Purchasing):
     def _features(self) -> list[PaidIndex]:
         """Returns the rungs that every candidate gets; computed again when costs or the candidates in play change."""
         if self._free is None:
-            self._free, self._in_play = self.priced.free(self.pool), self.pool.in_play
+            self._free = self.priced.free(self.pool)
+            self._in_play = self.pool.in_play
         return self._free
 
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a candidate still lacks the answer of a rung that every candidate gets."""
         self._catch_up(connection)
-        pool, features = self.pool, self._features()
+        pool = self.pool
+        features = self._features()
         if not features:
             return False
         at_work = pool.pending & ~pool.closed[:, -1]
@@ -277,7 +296,8 @@ class Pricing(Purchasing):
     def is_done(self) -> bool:
         """Whether no open candidate is expected to improve on the best one. Always False for the goal `hits`, since a
         law that predicts no hit may be wrong."""
-        priced, of = self.priced, self.pool.open
+        priced = self.priced
+        of = self.pool.open
         if (
             self._schema.aims.kind == "hits"
             or not priced.is_learnt
@@ -324,7 +344,8 @@ class Pricing(Purchasing):
 
     def _recount(self) -> None:
         """Determines again which candidates are worth a purchase, after rows of the pool have changed."""
-        rows, self.pool.changed = np.unique(np.array(self.pool.changed, dtype=np.intp)), []
+        rows = np.unique(np.array(self.pool.changed, dtype=np.intp))
+        self.pool.changed = []
         if not len(rows) or self._free is None:
             return
         pool = self.pool
@@ -345,10 +366,12 @@ class Pricing(Purchasing):
         """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""
         began = time.monotonic()
         if self._balanced is not None:  # not earlier, so that price and costs keep one unit between two looks
-            self._numeraire.weights, self._balanced = self._balanced, None
+            self._numeraire.weights = self._balanced
+            self._balanced = None
         self._cost()
         self.pool.outlay = self._spent() if self._numeraire.allowances else None
-        self.priced.seconds, self.priced.lasts = self._campaign.seconds(), self._took * (1 / WAITING - 1)
+        self.priced.seconds = self._campaign.seconds()
+        self.priced.lasts = self._took * (1 / WAITING - 1)
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
         batch = self.priced.choose(self.pool, self._left())
@@ -356,7 +379,8 @@ class Pricing(Purchasing):
         self._queue = deque(side_by_side(batch, self._campaign.seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
-        self._took, self._stale = self._asked_at - began, False
+        self._took = self._asked_at - began
+        self._stale = False
         news = self._audit.look(connection, self.priced, self._queue, self._spent())
         fitted = self.priced.fits > self._written
         if fitted:
@@ -424,7 +448,8 @@ class Pricing(Purchasing):
         return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
     def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
-        id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
+        id_ = int(self.pool.ids[purchase.of])
+        position = self._schema.paid[purchase.rung]
         return Choice(id_, position, min(purchase.index, FIRST), purchase.propensity, why, self.law_version, price)
 
     def _reason(self, purchase: Purchase) -> str:
@@ -438,7 +463,8 @@ class Pricing(Purchasing):
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
         cost = float(self.pool.costs[purchase.of, purchase.rung])
         takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
-        payoff, price = 100 * purchase.valuation.payoff, self.priced.price
+        payoff = 100 * purchase.valuation.payoff
+        price = self.priced.price
         return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
 
 

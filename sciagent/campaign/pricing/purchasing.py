@@ -47,7 +47,8 @@ class Purchasing(ABC):
     """Whether answers change the order of tasks that are on the list already."""
 
     def __init__(self, pool: LedgerPool, budget: BudgetTracker) -> None:
-        self.pool, self.budget = pool, budget
+        self.pool = pool
+        self.budget = budget
         """The candidates and the budget of the campaign."""
         self.come: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""

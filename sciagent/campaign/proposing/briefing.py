@@ -90,7 +90,8 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
 
 def _of_models(connection: Connection, built: Built) -> list[str]:
     """Returns the scores of predictions, and the latest notes."""
-    campaign_id, lines = built.row.id, list[str]()
+    campaign_id = built.row.id
+    lines = list[str]()
     for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
         unit = unit_of(name, built.row.units)
         lines.append(
@@ -178,7 +179,8 @@ def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> 
 
     part: with drawn candidates, the proposals that brought them; with an end, those before a model's first.
     """
-    p, turn = t.proposal.c, t.turn.c
+    p = t.proposal.c
+    turn = t.turn.c
     query = query.where(p.campaign_id == campaign_id).order_by(p.id.desc())
     if part.seqs is not None:
         cc = t.campaign_candidate.c
@@ -195,7 +197,8 @@ def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> 
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
-    used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    used = budget.used()
+    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
     limits = _limits(built, budget)
     return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in limits.items()}
 
@@ -215,7 +218,9 @@ def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
 
 def recent(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> list[Past]:
     """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `digest`."""
-    p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
+    p = t.proposal.c
+    c = t.candidate.c
+    cc = t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
     text = sa.func.coalesce(
@@ -239,7 +244,8 @@ class AgentWorkbench(CampaignWorkbench):
 
     def __init__(self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)
-        self._room, self._trajectory = room, trajectory
+        self._room = room
+        self._trajectory = trajectory
         self._notes: list[str] = []
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:

@@ -54,7 +54,11 @@ class ModelSource:
         spec: LlmSpec,
         foreign: Servers | None = None,
     ) -> None:
-        self._built, self._lease, self._worker, self._slot, self._spec = built, lease, worker, slot, spec
+        self._built = built
+        self._lease = lease
+        self._worker = worker
+        self._slot = slot
+        self._spec = spec
         self._seeds = ScriptSource(built, connection, lease, worker, slot) if spec.seeds else None
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._foreign = foreign
@@ -77,7 +81,8 @@ class ModelSource:
         self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # by the model's name in its answers
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
-        self._idle, self._ids = list[Episode](), dict[int, int]()
+        self._idle = list[Episode]()
+        self._ids = dict[int, int]()
         self._faults = 0
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
         for row in trajectories.running(connection, built.row.id):
@@ -86,7 +91,8 @@ class ModelSource:
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
         self._ids[row.number] = row.id
-        opening, numbered = tuple(map(from_json, row.settings["opening"])), list(row.settings.get("numbered", ()))
+        opening = tuple(map(from_json, row.settings["opening"]))
+        numbered = list(row.settings.get("numbered", ()))
         episode = Episode(row.number, row.seed, opening, self._limits, numbered)
         for turn in trajectories.turns(connection, row.id):
             episode.restore(
@@ -133,13 +139,15 @@ class ModelSource:
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
-            goal, digest = briefing.goal(built), briefing.digest(connection, built)
+            goal = briefing.goal(built)
+            digest = briefing.digest(connection, built)
             left = briefing.left_text(briefing.left(connection, built))
             skills = [skill.told for skill in self._spec.skills]
             messages = opening(
                 goal, digest, left, self._tools.listed, self._structured, skills, self._built.subject.words.many
             )
-            seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
+            seed = turn_seed(built, number, 0)
+            name = self._slot.name or self._asking.policy.name
             numbered = briefing.numbered(connection, built)
             told = {"opening": [to_json(message) for message in messages], "numbered": numbered}
             settings = {**self._slot.settings(), **told}
@@ -175,7 +183,8 @@ class ModelSource:
         return TurnResult(0, Cost(), barren=False)
 
     def _turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
-        built, episode = self._built, answered.episode
+        built = self._built
+        episode = answered.episode
         number = len(episode.turns)
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number

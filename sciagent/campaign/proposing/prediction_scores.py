@@ -124,7 +124,8 @@ def answered(
 ) -> Iterator[AnsweredPrediction]:
     """Yields the predictions that a paid rung has answered, with the answer; reads 500 predictions at a time."""
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
-    stream, units = iter(predictions), row.units
+    stream = iter(predictions)
+    units = row.units
     while chunk := list(islice(stream, CHUNK)):
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:

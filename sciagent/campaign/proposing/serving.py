@@ -28,17 +28,23 @@ class McpEpisode:
     """The episode of one client, used as a context manager. client: the client's own name for itself."""
 
     def __init__(self, built: Built, client: str) -> None:
-        self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
+        self._built = built
+        self._client = client[:100]
+        self._owner = campaigns.new_owner()
         self._offered = tools_of(built.subject)
-        self._tools, self._turns, self._lock = Registry(self._offered), 0, threading.Lock()
+        self._tools = Registry(self._offered)
+        self._turns = 0
+        self._lock = threading.Lock()
         with built.ledger.read() as connection:
-            learned, left = briefing.digest(connection, built), briefing.left(connection, built)
+            learned = briefing.digest(connection, built)
+            left = briefing.left(connection, built)
             self._numbered = briefing.numbered(connection, built)
         self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
         with built.ledger.begin() as connection:
             watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
-            seed, settings = turn_seed(built, self._number, 0), {"client": self._client}
+            seed = turn_seed(built, self._number, 0)
+            settings = {"client": self._client}
             self._id = trajectories.open_(
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
@@ -62,7 +68,8 @@ class McpEpisode:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
-        built, text = self._built, json.dumps(arguments)
+        built = self._built
+        text = json.dumps(arguments)
         with self._lock:
             with built.ledger.read() as connection:
                 asked = trajectories.now(connection)

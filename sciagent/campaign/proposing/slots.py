@@ -96,9 +96,13 @@ class ScriptSource:
     def __init__(
         self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
     ) -> None:
-        self._built, self._lease, self._worker, self._slot = built, lease, worker, slot
+        self._built = built
+        self._lease = lease
+        self._worker = worker
+        self._slot = slot
         self._proposer = built.make_script(slot.spec)
-        name, settings = slot.name or self._proposer.name, slot.settings()
+        name = slot.name or self._proposer.name
+        settings = slot.settings()
         self._trajectory_id = trajectories.open_(
             connection, built.row.id, slot.number, proposer=name, settings=settings, seed=built.spec.seed
         )
@@ -112,7 +116,8 @@ class ScriptSource:
         return True
 
     def take(self, limit: int) -> TurnResult | None:
-        built, number = self._built, self._number + 1
+        built = self._built
+        number = self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
         with built.ledger.read() as connection:
             asked = trajectories.now(connection)
@@ -126,7 +131,8 @@ class ScriptSource:
             made = bench.calls, bench.observations, bench.cost
             new = NewTurn(number, cursor, *made, self._proposer.name, asked=asked)
             bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
-        self._number, self._cursor = number, cursor
+        self._number = number
+        self._cursor = cursor
         return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
 
     def close(self) -> None:

@@ -56,7 +56,8 @@ class SideBySide:
         assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
             counts = trajectories.proposals_by(connection, built.row.id)
-        self._lead, self._sources = chosen.lead, sources
+        self._lead = chosen.lead
+        self._sources = sources
         self._members = [
             _Member(source, chosen.proposers[name], counts.get(name, 0)) for name, source in sources.items()
         ]
@@ -175,7 +176,8 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
     for name, server in spec.mcp.items():
         token = _secret(server.token_env, f"token_env of {name}")
         variables = {server.token_env: token} if server.command and server.token_env and token else {}
-        url, token = server.url or "", None if server.command else token
+        url = server.url or ""
+        token = None if server.command else token
         servers.append(Server(name, server.tools, server.timeout, server.command, folder, variables, url, token))
     return Servers(servers)
 

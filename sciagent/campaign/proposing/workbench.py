@@ -46,7 +46,9 @@ class CampaignWorkbench:
     """The workbench for one turn: `propose` is called any number of times, then `commit` once."""
 
     def __init__(self, built: Built, worker: Runs, owner: str) -> None:
-        self._built, self._worker, self._owner = built, worker, owner
+        self._built = built
+        self._worker = worker
+        self._owner = owner
         self._standardisation = built.spec.standardisation
         self._entries: list[BenchEntry] = []
         self._new_keys: set[str] = set()
@@ -142,7 +144,9 @@ class CampaignWorkbench:
             if key in self._new_keys:
                 entry.status = "duplicate"
             elif (twin := self._twin(entry)) is not None:
-                entry.status, entry.candidate, entry.notation = "duplicate", twin, self._built.subject.notation(twin)
+                entry.status = "duplicate"
+                entry.candidate = twin
+                entry.notation = self._built.subject.notation(twin)
                 entry.detail = f"the same structure as {twin.text} ({twin.key[:8]}), although not to the last digit"
             else:
                 self._new_keys.add(key)
@@ -151,7 +155,8 @@ class CampaignWorkbench:
 
     def _twin(self, entry: BenchEntry) -> Candidate | None:
         """Returns the candidate of the campaign or of this turn that is the same structure under another key."""
-        subject, candidate = self._built.subject, entry.candidate
+        subject = self._built.subject
+        candidate = entry.candidate
         if candidate is None or not subject.matches:
             return None
         place = subject.features(entry.notation).family_hash, candidate.formula
@@ -275,7 +280,9 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place, given, key = new.entry.place, new.entry.given, new.candidate.key
+            place = new.entry.place
+            given = new.entry.given
+            key = new.candidate.key
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == self._built.subject.screen:

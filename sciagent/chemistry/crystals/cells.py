@@ -257,7 +257,8 @@ def tightness(structure: Any) -> float:
     found = contacts(structure, FULL_SHELL)
     negativity = np.array([electronegativity(site.specie.symbol) or NO_NEGATIVITY for site in structure])
     own = negativity[found.first] <= negativity[found.second]
-    sites, ratios = found.first[own], found.ratios[own]
+    sites = found.first[own]
+    ratios = found.ratios[own]
     return min(_mean_bond(ratios[sites == site]) for site in set(sites.tolist()))
 
 

@@ -17,7 +17,8 @@ from sciagent.chemistry.crystal import SYMPREC, Crystal
 from sciagent.chemistry.crystals.contacts import contacts, electronegativity, is_metal, radius
 
 Point = tuple[float, float, float]
-TURN, LIFT = math.radians(-24), math.radians(14)
+TURN = math.radians(-24)
+LIFT = math.radians(14)
 """Rotation of the cell about its third axis, and elevation of the eye."""
 MAX_SITES = 100
 """Largest conventional cell that is drawn; of larger ones the primitive cell is drawn."""
@@ -71,7 +72,8 @@ def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
     largest = ATOM_SHARE * max(radius(symbol) for symbol in crystal.species)
     xs = [ball.x for ball in balls] + [x for x, _, _ in corners.values()]
     ys = [ball.y for ball in balls] + [y for _, y, _ in corners.values()]
-    wide, high = max(xs) - min(xs) + 2 * largest, max(ys) - min(ys) + 2 * largest
+    wide = max(xs) - min(xs) + 2 * largest
+    high = max(ys) - min(ys) + 2 * largest
     scale = min((width - 2 * MARGIN) / wide, (height - 2 * MARGIN - LEGEND) / high)
     x0 = width / 2 - scale * (max(xs) + min(xs)) / 2
     y0 = (height - LEGEND) / 2 + scale * (max(ys) + min(ys)) / 2
@@ -181,7 +183,8 @@ def _circle(centre: str, size: float, colour: str) -> str:
 
 def _legend(colours: Mapping[str, str], width: int, height: int) -> str:
     """Returns a line with a circle and a symbol for each element."""
-    step, y = 34, height - LEGEND / 2
+    step = 34
+    y = height - LEGEND / 2
     x = width / 2 - step * len(colours) / 2 + 8
     parts = []
     for symbol, colour in colours.items():

@@ -97,7 +97,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _joined(lines: Iterator[str]) -> str:
     """Returns the lines as one text, cut after the one that exceeds MAX_CHARACTERS; all lines are consumed."""
-    kept, size = list[str](), 0
+    kept = list[str]()
+    size = 0
     for line in lines:
         if size <= MAX_CHARACTERS:
             kept.append(line)

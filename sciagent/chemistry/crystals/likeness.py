@@ -23,7 +23,11 @@ PARTS = 24
 SHELL = 1.2
 """Neighbours are bonds up to this multiple of an atom's shortest one, both relative to the sum of the radii."""
 # divisors of the traits: about their spread among inorganic compounds
-NEGATIVITY, RADIUS, VALENCE, ROW, VOLUME = 0.6, 0.4, 3.0, 1.2, 0.4
+NEGATIVITY = 0.6
+RADIUS = 0.4
+VALENCE = 3.0
+ROW = 1.2
+VOLUME = 0.4
 
 
 def structure_of(crystal: Crystal) -> StructureFingerprint:
@@ -57,7 +61,8 @@ def nearest(crystal: Crystal, others: Sequence[Crystal]) -> float | None:
 
 def likeness(crystal: Crystal, other: Crystal) -> float:
     """Returns the similarity of two crystals, from 0 to 1 for equal counts: the Tanimoto similarity of their counts."""
-    first, second = structure_of(crystal).counts, structure_of(other).counts
+    first = structure_of(crystal).counts
+    second = structure_of(other).counts
     shared = sum(min(n, second.get(name, 0)) for name, n in first.items())
     total = sum(first.values()) + sum(second.values()) - shared
     return shared / total if total else 0.0

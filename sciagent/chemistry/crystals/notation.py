@@ -70,7 +70,10 @@ def cif_blocks(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
     A text field, such as embedded reflections, becomes a question mark, which is CIF for an unknown value.
     """
-    name, kept, size, in_text = "", list[str](), 0, False
+    name = ""
+    kept = list[str]()
+    size = 0
+    in_text = False
     for raw in lines:
         line = raw.rstrip()
         if line.startswith(";"):
@@ -86,7 +89,9 @@ def cif_blocks(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         if line.lstrip().lower().startswith("data_"):
             if _ATOMS.search(block := "\n".join(kept)):
                 yield name, block
-            name, kept, size = line.strip()[5:], [], 0
+            name = line.strip()[5:]
+            kept = []
+            size = 0
         if size <= MAX_CHARACTERS:  # a longer block is refused by its length, so the rest of it is not needed
             kept.append(line)
             size += len(line) + 1
@@ -195,7 +200,8 @@ def crystal_from_xyz(text: str) -> Crystal:
 def _columns(properties: str) -> tuple[int, int]:
     """Returns the columns of the symbol and of the first coordinate. Raises InvalidCandidateError."""
     parts = properties.split(":")
-    place, found = 0, dict[str, int]()
+    place = 0
+    found = dict[str, int]()
     for name, width in zip(parts[::3], parts[2::3], strict=False):
         found[name.lower()] = place
         place += int(width) if width.isdecimal() and len(width) < 4 else 0
@@ -213,7 +219,8 @@ def crystal_from_poscar(text: str) -> Crystal:
         raise unparsable("neither CIF, POSCAR, extended XYZ, JSON nor a prototype such as `rocksalt: Na Cl`")
     matrix = np.array([_numbers(line.split(), 3) for line in lines[2:5]])
     matrix, factor = _scaled(matrix, lines[1])
-    symbols, counts = lines[5].split(), lines[6].split()
+    symbols = lines[5].split()
+    counts = lines[6].split()
     if not symbols or symbols[0][0].isdigit():
         raise unparsable("the POSCAR has no line of symbols (VASP 5)")
     if len(symbols) != len(counts):
@@ -266,7 +273,8 @@ def _from_sites(data: Mapping[str, Any]) -> Crystal:
     """Returns the crystal of pymatgen's JSON. Only its cell, symbols, occupancies and coordinates are read."""
     try:
         matrix = data["lattice"]["matrix"]
-        species, coordinates = [], []
+        species = []
+        coordinates = []
         for site in data["sites"]:
             parts = site["species"]
             if len(parts) != 1 or abs(float(parts[0].get("occu", 1)) - 1) > 1e-6:

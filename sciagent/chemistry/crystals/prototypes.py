@@ -211,7 +211,8 @@ def _aflow() -> Mapping[str, Any]:
         entries = json.load(file)
     found: dict[str, Any] = {}
     for entry in entries:
-        label, cell = entry["tags"]["aflow"], entry["snl"]
+        label = entry["tags"]["aflow"]
+        cell = entry["snl"]
         n_elements = len({site["species"][0]["element"] for site in cell["sites"]})
         if _LABEL.fullmatch(label) and n_elements == len(_LETTERS.findall(label.partition("_")[0])):
             found.setdefault(label, cell)
@@ -409,6 +410,7 @@ def known_states(symbol: str) -> Mapping[int, int]:
     from pymatgen.core import Element
 
     element = Element(symbol)
-    common, observed = set(element.common_oxidation_states), set(element.icsd_oxidation_states)
+    common = set(element.common_oxidation_states)
+    observed = set(element.icsd_oxidation_states)
     usual = common & observed or common or observed
     return {int(state): int(state not in usual) for state in sorted(common | observed) if state}

@@ -80,7 +80,8 @@ def crossover(
     first: str, second: str, rng: random.Random, *, operations: Sequence[str] = CROSSOVERS, limits: EditLimits = ANY
 ) -> tuple[str, str] | None:
     """Returns a child of two molecules and the name of its operation, or None if nothing fits."""
-    a, b = canonical(first), canonical(second)
+    a = canonical(first)
+    b = canonical(second)
     if a is None or b is None:
         return None
     return _first_accepted(lambda name: _crossed(name, a, b, rng), (a, b), rng, operations, limits, charges=False)
@@ -183,7 +184,8 @@ def _breaks_bredt(mol: Any) -> bool:
     rings = [set(ring) for ring in mol.GetRingInfo().AtomRings()]
     for n, first in enumerate(rings):
         for second in rings[n + 1 :]:
-            shared, both = first & second, first | second
+            shared = first & second
+            both = first | second
             if len(shared) < 3:
                 continue
             for index in shared:
@@ -198,7 +200,8 @@ def _trans(mol: Any) -> Any:
     double = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE and not b.IsInRing()]
     if not any(min(a.GetDegree() for a in ends(b)) > 1 for b in double):
         return mol
-    ranks, changed = Chem.CanonicalRankAtoms(mol), False
+    ranks = Chem.CanonicalRankAtoms(mol)
+    changed = False
     for centre in Chem.FindPotentialStereo(mol):
         if centre.type != Chem.StereoType.Bond_Double or centre.specified != Chem.StereoSpecified.Unspecified:
             continue
@@ -219,10 +222,12 @@ def _crossed(operation: str, first: Any, second: Any, rng: random.Random) -> Any
     """Joins a part of the first molecule to a part of the second: pieces by a bond, or ring halves to a new ring."""
     in_ring = operation == "ring crossover"
     part = _half if in_ring else _piece
-    left, right = part(first, rng), part(second, rng)
+    left = part(first, rng)
+    right = part(second, rng)
     if left is None or right is None:
         return None
-    joined, offset = Chem.RWMol(Chem.CombineMols(left[0], right[0])), left[0].GetNumAtoms()
+    joined = Chem.RWMol(Chem.CombineMols(left[0], right[0]))
+    offset = left[0].GetNumAtoms()
     right_ends = list(right[1])
     rng.shuffle(right_ends)
     for a, b in zip(left[1], right_ends, strict=True):

@@ -55,7 +55,8 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     child = parts.kekule(mol)
     bond = child.GetBondWithIdx(rng.choice(bonds))
-    first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+    first = bond.GetBeginAtomIdx()
+    second = bond.GetEndAtomIdx()
     keep = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3 and rng.random() < 0.5
     child.RemoveBond(first, second)
     new = child.AddAtom(Chem.Atom(element))
@@ -173,7 +174,8 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     if not paths:
         return None
     left, inner, right = rng.choice(paths)
-    linker, ends = rng.choice(LINKERS), [0, 1]
+    linker = rng.choice(LINKERS)
+    ends = [0, 1]
     rng.shuffle(ends)
     return parts.join(mol, left, inner, right, linker, turned=ends != [0, 1])
 

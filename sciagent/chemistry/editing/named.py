@@ -292,7 +292,8 @@ def _skeleton_names() -> dict[str, str]:
 
 def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> str:
     """Returns a part as elements, charges and bonds only, since its hydrogens depend on its substituents."""
-    part, index = Chem.RWMol(), {}
+    part = Chem.RWMol()
+    index = {}
     for old in sorted(atoms):
         atom = mol.GetAtomWithIdx(old)
         new = Chem.Atom(0 if old in stars else atom.GetAtomicNum())
@@ -302,7 +303,8 @@ def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> st
         new.SetNoImplicit(True)
         index[old] = part.AddAtom(new)
     for bond in mol.GetBonds():
-        first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        first = bond.GetBeginAtomIdx()
+        second = bond.GetEndAtomIdx()
         if first in index and second in index and not {first, second} <= set(stars):
             part.AddBond(index[first], index[second], bond.GetBondType())
     return str(Chem.MolToSmiles(part))

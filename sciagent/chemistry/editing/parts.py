@@ -81,7 +81,8 @@ def ring_systems(mol: Any) -> list[set[int]]:
 def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]], list[int]] | None:
     """Returns the bonds (ring atom, outer atom) of a ring system to its substituents, and the single atoms on double
     bonds, such as =O, which go with the ring. Returns None for larger ones, or for more than MAX_ARMS substituents."""
-    arms, removed = [], []
+    arms = []
+    removed = []
     for atom in sorted(system):
         for bond in mol.GetAtomWithIdx(atom).GetBonds():
             outer = bond.GetOtherAtom(mol.GetAtomWithIdx(atom))
@@ -98,7 +99,8 @@ def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]],
 
 def side(mol: Any, start: int, barred: int = -1) -> set[int]:
     """Returns the atoms that are connected to `start` without `barred`."""
-    reached, stack = {start}, [start]
+    reached = {start}
+    stack = [start]
     while stack:
         for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
             if atom.GetIdx() != barred and atom.GetIdx() not in reached:

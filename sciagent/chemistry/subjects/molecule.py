@@ -192,7 +192,8 @@ class MoleculeEdits(EditSet):
 
     def too_large(self, candidate: Candidate, limits: EditLimits) -> str | None:
         assert isinstance(candidate, Molecule)
-        heavy, most = candidate.heavy_atoms, limits.max_heavy_atoms
+        heavy = candidate.heavy_atoms
+        most = limits.max_heavy_atoms
         return None if heavy <= most else f"{heavy} heavy atoms are too many to edit; the limit is {most}"
 
     def mutate(self, text: str, rng: random.Random, operation: str, limits: EditLimits) -> str | None:

@@ -138,7 +138,8 @@ class LimitMargin(AnswerModel):
 
     def __str__(self) -> str:
         where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
-        size, spread = abs(self.margin), self.repeatability
+        size = abs(self.margin)
+        spread = self.repeatability
         if self.method is None:
             text = f"{where} {_beside(size, spread, self.unit)}{' (repeatability)' if spread else ''}"
             # a descriptor of the structure is exact: its repeatability is 0

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
 PREFIX = "sciagent."  # of every name in the broker, since other programs may use it too
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect; each pause doubles
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0  # seconds between attempts to connect; each pause doubles
 _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # finds a cut cable in 30 s
 
@@ -162,7 +163,8 @@ def renew(message: Message, queue: str) -> None:
     """Replace the message by a new token, so that none of its headers (time limits, dates, callbacks) remains."""
     message.headers = headers(queue)
     message.body = json.dumps(body(queue))
-    message.content_type, message.content_encoding = "application/json", "utf-8"
+    message.content_type = "application/json"
+    message.content_encoding = "utf-8"
     for name in ("reply_to", "correlation_id"):
         message.properties.pop(name, None)
     message._decoded_cache = None

@@ -51,7 +51,8 @@ class Wakeups:
         self._connection: Connection | None = None
         self._channel: Any = None
         self._declared: set[str] = set()
-        self._pause, self._not_before = FIRST_PAUSE, 0.0
+        self._pause = FIRST_PAUSE
+        self._not_before = 0.0
 
     def wake(self, name: str, n: int = 1) -> None:
         """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
@@ -138,7 +139,9 @@ class Wakeups:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _disconnect(self) -> None:
-        connection, self._connection, self._channel = self._connection, None, None
+        connection = self._connection
+        self._connection = None
+        self._channel = None
         self._declared = set()
         if connection is not None:
             close_quietly(connection)

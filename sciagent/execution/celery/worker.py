@@ -126,7 +126,8 @@ class Ending:
     """Ends a worker in steps. Each further signal starts the next step, and so does a timer."""
 
     def __init__(self, held: Slots) -> None:
-        self._step, self._held = 0, held
+        self._step = 0
+        self._held = held
 
     def install(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
@@ -152,9 +153,13 @@ class Slots:
     has a runner, created at its first token; the owner of its leases is NAME/PROCESS.THREAD."""
 
     def __init__(self, ledger: Ledger, wakeups: Wakeups, new: NewWorker, scratch: Path) -> None:
-        self._ledger, self._wakeups, self._new, self._scratch = ledger, wakeups, new, scratch
+        self._ledger = ledger
+        self._wakeups = wakeups
+        self._new = new
+        self._scratch = scratch
         self._runners: dict[int, Runner] = {}  # by thread
-        self._finishing, self._stopped = threading.Event(), threading.Event()
+        self._finishing = threading.Event()
+        self._stopped = threading.Event()
 
     def work(self, queue: str) -> int:
         """Run the next jobs and return their number. A fault is logged; the next token then creates a new runner."""

@@ -51,7 +51,8 @@ class ProfileCheck:
 def check(site: SiteProfile, need: Need) -> ProfileCheck:
     """Check the profile against Slurm. need: the example job. Nothing is submitted or written."""
     slurm = Slurm(site)
-    faults, partitions = [], []
+    faults = []
+    partitions = []
     if not _writable(Path(site.spool)):
         faults.append(f"spool: {site.spool} cannot be written here")
     try:
@@ -112,7 +113,8 @@ def _leading(text: str) -> int:
 
 def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> Iterator[str]:
     for partition in site.partitions:
-        name, status = f"partition {partition.name}", partitions.get(partition.name)
+        name = f"partition {partition.name}"
+        status = partitions.get(partition.name)
         if status is None:
             yield f"{name} does not exist; there are: {', '.join(partitions) or 'none'}"
             continue

@@ -67,7 +67,8 @@ class Spool:
         self.name = f"sciagent-{self.token}"
         """Name of the array's Slurm job. It identifies the job, since Slurm may reuse the job's id."""
         self.folder = Path(site_spool) / self.token
-        self.elements, self.script = self.folder / "elements.json", self.folder / "script.sh"
+        self.elements = self.folder / "elements.json"
+        self.script = self.folder / "script.sh"
 
     def write(self, elements: Sequence[Any], script: str) -> None:
         """Create the folder with tasks and script. Raises SlurmError."""
@@ -144,7 +145,8 @@ def read_elements(path: Path) -> list[Any]:
 
 def own_element(path: Path) -> Any:
     """The task of this process: the entry at SLURM_ARRAY_TASK_ID. Raises SlurmError."""
-    number, elements = os.environ.get("SLURM_ARRAY_TASK_ID", ""), read_elements(path)
+    number = os.environ.get("SLURM_ARRAY_TASK_ID", "")
+    elements = read_elements(path)
     if not number.isdecimal() or int(number) >= len(elements):
         raise SlurmError(f"{path} has {len(elements)} elements, and SLURM_ARRAY_TASK_ID is {number or 'not set'}")
     return elements[int(number)]
@@ -265,7 +267,8 @@ class Slurm:
     """
 
     def __init__(self, site: SiteProfile, variables: Mapping[str, str] | None = None) -> None:
-        self.site, self._variables = site, dict(variables or {})
+        self.site = site
+        self._variables = dict(variables or {})
         self._environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"LC_ALL": "C"}
         if site.slurm_conf is not None:
             self._environment["SLURM_CONF"] = site.slurm_conf

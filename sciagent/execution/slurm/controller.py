@@ -30,7 +30,8 @@ from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
-LEDGER, LEDGER_FILE = "SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE"
+LEDGER = "SCIAGENT_LEDGER"
+LEDGER_FILE = "SCIAGENT_LEDGER_FILE"
 SLOTS = 16  # elements at a time, unless the profile sets max_running
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
 REFUSALS = 5  # failures in a row that become a fault
@@ -44,10 +45,13 @@ class SlurmController(Executor):
     """Submits jobs to one site, in threads of the driver. Several controllers may share a spool; each job has one."""
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
-        self._ledger, self._site, self._queues = ledger, site, tuple(queues)
+        self._ledger = ledger
+        self._site = site
+        self._queues = tuple(queues)
         self._slurm = Slurm(site, variables(ledger, site))
         self._slots = site.max_running or SLOTS
-        self._stop, self._now = threading.Event(), threading.Event()
+        self._stop = threading.Event()
+        self._now = threading.Event()
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
@@ -166,7 +170,8 @@ class SlurmController(Executor):
         with self._ledger.begin() as connection:
             arrays = self._reserve_arrays(connection, alive)
         left = {array: tuple(chain.from_iterable(groups)) for array, (_, groups) in arrays.items()}
-        taken, refused = list[int](), list[RefusedArray]()
+        taken = list[int]()
+        refused = list[RefusedArray]()
         try:
             for array, (request, groups) in arrays.items():  # a crash from here on releases the jobs
                 refusal = self._submit_one(array, request, groups)
@@ -186,7 +191,8 @@ class SlurmController(Executor):
         """Reserves jobs, and returns the request and the groups of job ids of each new array, which has one element per
         group. Jobs that fit no partition are given up."""
         by_request: dict[ResourceRequest, list[JobGroup]] = {}
-        elements, self._jobs_left_to_elements = list(alive), False
+        elements = list(alive)
+        self._jobs_left_to_elements = False
         for group in grouped(external_jobs.waiting(connection, self._queues, self._site.max_array)):
             if sum(map(partial(fits_element, group), elements)) >= self._slots:
                 self._jobs_left_to_elements = True
@@ -209,7 +215,8 @@ class SlurmController(Executor):
             request = choose_partition(self._site, need)
         except NoPartitionError as error:
             if len(group) == 1:
-                reason, detail = Reason.NO_PARTITION, str(error)
+                reason = Reason.NO_PARTITION
+                detail = str(error)
                 completing.give_up(connection, group[0].job_id, Outcome.BAD_ENVIRONMENT, reason, detail)
                 return
             middle = len(group) // 2
@@ -265,7 +272,9 @@ class SubmitFailures:
     """
 
     def __init__(self, ledger: Ledger, site: str, queues: Sequence[str]) -> None:
-        self._ledger, self._site, self._queues = ledger, site, tuple(queues)
+        self._ledger = ledger
+        self._site = site
+        self._queues = tuple(queues)
         self._refused = 0  # rounds in a row
         self._never_started = 0  # elements in a row
         self._failure_text = ""
@@ -273,7 +282,8 @@ class SubmitFailures:
 
     def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
         """Note an element that failed before it took its jobs. text: the last line that it printed."""
-        self._never_started, self._failure_text = self._never_started + 1, text
+        self._never_started = self._never_started + 1
+        self._failure_text = text
         self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
 
     def element_ran(self, job_ids: Sequence[int]) -> None:
@@ -288,7 +298,8 @@ class SubmitFailures:
         self._refused = self._refused + 1 if refused and not taken and not in_cluster else 0
         self.fault = None
         if self._refused >= REFUSALS:
-            request, why = refused[0].request, refused[0].why
+            request = refused[0].request
+            why = refused[0].why
             self.fault = (
                 f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
                 f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "

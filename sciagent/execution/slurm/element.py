@@ -77,7 +77,8 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
         idle = time.monotonic()
         while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):
-                ran, idle = ran + more, time.monotonic()
+                ran = ran + more
+                idle = time.monotonic()
         return ran
     finally:
         runner.close()

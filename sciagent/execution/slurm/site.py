@@ -255,7 +255,8 @@ def memory_mb(site: SiteProfile, expected: int | None) -> int:
 
 def choose_partition(site: SiteProfile, need: Need) -> ResourceRequest:
     """The request for the first partition that can hold the job. Raises NoPartitionError, which lists the limits."""
-    minutes, memory = wall_minutes(site, need.seconds), memory_mb(site, need.memory_mb)
+    minutes = wall_minutes(site, need.seconds)
+    memory = memory_mb(site, need.memory_mb)
     for name, n in need.licences:
         if n > (most := site.licences.get(name, 0)):
             raise NoPartitionError(

@@ -118,7 +118,9 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
     A job whose candidate cannot be created here is left out, and its lease expires. An error would undo the claim, and
     the next worker would meet the same error.
     """
-    j, r, c = t.job.c, t.rung.c, t.campaign.c
+    j = t.job.c
+    r = t.rung.c
+    c = t.campaign.c
     columns = (j.candidate_id, j.replicate, j.evidence_key, j.campaign_id, j.rung_id, c.name)
     query = (
         sa.select(j.id, *columns, r.verifier, r.verifier_version, r.settings_hash, r.request)
@@ -168,7 +170,8 @@ class Tasks:
         if row.rung_id in self._tasks and self._tasks[row.rung_id][0] == version:
             return self._tasks[row.rung_id][1]
         try:
-            settings, limits = row.request["settings"], Limits(**row.request["limits"])
+            settings = row.request["settings"]
+            limits = Limits(**row.request["limits"])
             verifier = verifier_class(row.verifier)(settings)
             verifier.scope = row.name
             missing = unavailable(verifier)

@@ -111,7 +111,8 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     held = leases.hold(connection, [result.job.claim for result in results])
     after = dict[int, AfterAttempt]()
     for id_, job in held.items():
-        finding, interrupted = by_id[id_].result.finding, by_id[id_].interrupted
+        finding = by_id[id_].result.finding
+        interrupted = by_id[id_].interrupted
         after[id_] = after_result(
             finding.outcome, finding.reason, kills=job.kills, interrupted=interrupted, cancelled=job.cancel
         )
@@ -160,7 +161,8 @@ def complete_direct(
     rung ran."""
     if not results:
         return []
-    cost, wall = Cost(), 0.0
+    cost = Cost()
+    wall = 0.0
     for direct in results:
         cost += direct.result.actual
         wall += direct.result.wall_seconds
@@ -211,7 +213,8 @@ def call_back(connection: Connection, campaign_id: int) -> None:
     """Take all jobs of the campaign from workers. A running job counts no loss and may run again later; its worker ends
     it at the next check of its lease. The attempts are booked up to now."""
     offers.withdraw(connection, campaign_id)
-    now, lost = db_now(connection), (Outcome.LOST, Reason.WORKER_DIED, "called back by who stopped the campaign")
+    now = db_now(connection)
+    lost = (Outcome.LOST, Reason.WORKER_DIED, "called back by who stopped the campaign")
     closings = []
     for live in leases.held_by_workers(connection, campaign_id):
         until = now if live.lease_until > now else live.heartbeat_at
@@ -261,7 +264,8 @@ class _Closing(NamedTuple):
 
 
 def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
-    task, finding = result.job.task, result.result.finding
+    task = result.job.task
+    finding = result.result.finding
     spent = task.campaign_id, task.rung_id, cost, result.result.wall_seconds
     return _Closing(result.job.claim, after, *spent, finding.outcome, finding.reason, finding.detail)
 
@@ -298,9 +302,11 @@ def _record(
 ) -> list[RecordedEvidence | None]:
     """Write evidence, and its actual and declared cost. A second result under one key, from a slower campaign, is
     dropped, since the first one was computed with the same settings."""
-    new, seen = [], []
+    new = []
+    seen = []
     for direct, attempt_id in zip(good, attempt_ids, strict=True):
-        result, verifier = direct.result, direct.verifier
+        result = direct.result
+        verifier = direct.verifier
         new.append(
             NewEvidence(
                 result.finding,
@@ -332,7 +338,9 @@ def _refuse(connection: Connection, late: Sequence[JobResult]) -> dict[int, Mapp
     """Book the cost of late results, beyond what was booked when their lease was lost. A result that was already
     written is skipped. Returns {attempt id: cost booked before} of the others."""
     booked_by_id = attempts.booked(connection, [result.job.claim.attempt_id for result in late]) if late else {}
-    bills, ends, raised = [], [], dict[int, Mapping[str, float]]()
+    bills = []
+    ends = []
+    raised = dict[int, Mapping[str, float]]()
     for result in late:
         state, booked = booked_by_id[result.job.claim.attempt_id]
         if state not in (AttemptState.LOST, AttemptState.RUNNING):

@@ -61,7 +61,8 @@ class LocalPool:
         self.completed: queue.SimpleQueue[Completed] = queue.SimpleQueue()
         self.running = 0
         """Number of running and waiting calls."""
-        self._bell, self._keeper = bell, Keeper(ledger)
+        self._bell = bell
+        self._keeper = Keeper(ledger)
         self._inbox: queue.Queue[_Call | None] = queue.Queue()
         self._taken = 0  # slots of running and waiting calls
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -109,7 +110,8 @@ class LocalPool:
         return done
 
     def _count(self, slots: int, change: int) -> None:
-        self.running, self._taken = self.running + change, self._taken + change * slots
+        self.running = self.running + change
+        self._taken = self._taken + change * slots
 
     def kill(self) -> None:
         """Kill running jobs; they are returned as lost."""

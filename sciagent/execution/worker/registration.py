@@ -40,7 +40,9 @@ class Presence:
         """Whether the worker must take no new jobs."""
         self.fault: SchemaVersionError | LedgerReplacedError | None = None
         """The error that ended `serve`: the ledger has another schema, and waiting does not help."""
-        self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
+        self._new = new
+        self._on_drain = on_drain
+        self._on_reap = on_reap
         self._registered = False
         self._seen_at = self._reaped_at = -SEEN_SECONDS
 
@@ -66,7 +68,8 @@ class Presence:
                 if not self._registered:
                     workers.register(connection, self._new)
                 draining = workers.seen(connection, self._new.name)
-            self._registered, self._seen_at = True, now
+            self._registered = True
+            self._seen_at = now
             if draining != self.draining:
                 self.draining = draining
                 self._on_drain(draining)

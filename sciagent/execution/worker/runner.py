@@ -79,8 +79,12 @@ class Runner:
         registered: NewWorker | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        self.owner, self._ledger, self._queues = owner, ledger, tuple(queues)
-        self._scratch, self._memory_mb, self._registered = scratch, memory_mb, registered
+        self.owner = owner
+        self._ledger = ledger
+        self._queues = tuple(queues)
+        self._scratch = scratch
+        self._memory_mb = memory_mb
+        self._registered = registered
         self._own_keeper = keeper is None
         self._keeper = keeper or Keeper(ledger)
         self._tasks = Tasks()
@@ -196,10 +200,13 @@ class Runner:
 
         endings = patiently(write)
         for result in done:
-            finding, job_id = result.result.finding, result.job.claim.job_id
-            event, late = "ended", ""
+            finding = result.result.finding
+            job_id = result.job.claim.job_id
+            event = "ended"
+            late = ""
             if job_id not in endings:
-                event, late = "refused", "; refused, for somebody else had taken over"
+                event = "refused"
+                late = "; refused, for somebody else had taken over"
             about = self._about(result.job, event)
             about |= {"outcome": str(finding.outcome), "seconds": round(result.result.wall_seconds, 3)}
             reason = f" ({finding.reason})" if finding.reason else ""

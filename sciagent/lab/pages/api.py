@@ -43,7 +43,8 @@ class ResultIn(BaseModel):
 @pages.get("/api/tasks", RouteRule(Right.READ))
 def listed(request: Request, limit: int = 100) -> list[object]:
     """Returns the open tasks as `sciagent lab list --json` does."""
-    site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
+    site = site_of(request)
+    among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
         found = tasks.listed(connection, among=among, limit=max(1, min(limit, 1000)))
         return [plain(task) for task in site.shared(TaskReader).shown(connection, found)]
@@ -52,7 +53,8 @@ def listed(request: Request, limit: int = 100) -> list[object]:
 @pages.post("/api/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> object:
     """Claims a task."""
-    site, who = site_of(request), visitor(request).who
+    site = site_of(request)
+    who = visitor(request).who
     claiming.claim(open_for_people(site.ledger, task_of(request).campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 

@@ -27,7 +27,8 @@ from sciagent.store.lab import submissions
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of
 
-LARGEST, MOST = 25_000_000, 20  # bytes of a file; files of an answer
+LARGEST = 25_000_000
+MOST = 20  # bytes of a file; files of an answer
 SNIFFED = {
     b"%PDF-": "application/pdf",
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -131,10 +132,14 @@ class TypedForm:
 
     def said(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number, or longer than is kept."""
-        values, spreads, means, readings = {}, {}, {}, {}
+        values = {}
+        spreads = {}
+        means = {}
+        readings = {}
         grades = {each.property: text for each in asks if each.grades and (text := self._whole("grade", each.property))}
         for asked in asks:
-            name, spread = asked.property, self._whole("spread", asked.property)
+            name = asked.property
+            spread = self._whole("spread", asked.property)
             value = self._whole("value", name)
             if listed := self._whole("readings", name):
                 if value or spread:

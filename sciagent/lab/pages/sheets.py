@@ -34,7 +34,8 @@ from sciagent.store.results import candidates
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of, to, visitor
 
-MOST_ROWS, MOST_BYTES = 500, 2_000_000
+MOST_ROWS = 500
+MOST_BYTES = 2_000_000
 FIXED = ("task", "code", "smiles")
 WORDS = ("not_obtained", "why", "comment")
 PARTS = ("value", "unit", "spread")
@@ -78,7 +79,8 @@ class AnswerSheet:
 @pages.get("/sheet.csv", RouteRule(Right.WORK))
 def template(request: Request) -> Response:
     """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
-    site, who = site_of(request), visitor(request)
+    site = site_of(request)
+    who = visitor(request)
     reader = site.shared(TaskReader)
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
@@ -105,7 +107,9 @@ def sheet_form(request: Request) -> Response:
 @pages.post("/sheet", RouteRule(Right.WORK))
 def sheet(request: Request) -> Response:
     """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
-    site, who, form = site_of(request), visitor(request), request.state.form
+    site = site_of(request)
+    who = visitor(request)
+    form = request.state.form
     given = form.get("file")
     try:
         text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
@@ -273,7 +277,9 @@ MOST = 200
 @pages.get("/labels", RouteRule(Right.READ))
 def labels(request: Request, codes: str = "") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them."""
-    site, who, shown = site_of(request), visitor(request), []
+    site = site_of(request)
+    who = visitor(request)
+    shown = []
     with site.ledger.read() as connection:
         for code in [each for each in codes.split(",") if each.strip()][:MOST]:
             sample = samples.find(connection, read_code(code))

@@ -158,7 +158,8 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
     page. size: tasks of a page."""
     among = who.rights.campaigns(Right.READ)
     with ledger.read() as connection:
-        own, review = [], []
+        own = []
+        review = []
         if not skip:
             own = tasks.listed(connection, among=among, claimed_by=str(who.who))
             review = tasks.listed(connection, among=among, in_review=True)
@@ -176,7 +177,9 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
 def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
     """Returns the tasks that wait for an approval of the person, those that are free, and the others. decided: ids of
     the tasks of campaigns in which the person approves."""
-    to_approve, free, taken = list[LabTaskAnswer](), list[LabTaskAnswer](), list[LabTaskAnswer]()
+    to_approve = list[LabTaskAnswer]()
+    free = list[LabTaskAnswer]()
+    taken = list[LabTaskAnswer]()
     for task in shown:
         if task.state == "queued":
             free.append(task)
@@ -187,7 +190,8 @@ def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabT
     return to_approve, free, taken
 
 
-PAGE, MOST = 25, 1_000_000
+PAGE = 25
+MOST = 1_000_000
 READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
 pages = Pages()
 
@@ -237,7 +241,8 @@ def vial(request: Request, code: str) -> Response:
 
 def _open_vial(request: Request, code: str) -> Response:
     """Shows the task of a vial: one that the person has claimed, else an open one, else the last."""
-    site, who = site_of(request), visitor(request)
+    site = site_of(request)
+    who = visitor(request)
     with site.ledger.read() as connection:
         sample = samples.find(connection, read_code(code))
         if sample is None:
@@ -290,7 +295,8 @@ def _page(
 @pages.post("/tasks/{task}/enter", WORK)
 def enter(request: Request, task: int) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
-    site, form = site_of(request), TypedForm(texts(request))
+    site = site_of(request)
+    form = TypedForm(texts(request))
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         said = form.said(page.task.asks)
@@ -301,7 +307,8 @@ def enter(request: Request, task: int) -> Response:
         )  # fmt: skip
         done = answering.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
-        conflict, (status, fault) = isinstance(error, AnsweredMeanwhileError), said_of(error)
+        conflict = isinstance(error, AnsweredMeanwhileError)
+        (status, fault) = said_of(error)
         fault = in_words(fault)
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
@@ -320,7 +327,8 @@ def _seen(form: TypedForm) -> int | None:
 
 def _next(request: Request, task: int) -> str:
     """Returns the page of the person's next task: one that they have claimed, else the list."""
-    site, who = site_of(request), visitor(request)
+    site = site_of(request)
+    who = visitor(request)
     with site.ledger.read() as connection:
         own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
     following = next((each for each in own if each.id != task and each.in_review_id is None), None)
@@ -349,13 +357,16 @@ def approve(request: Request, task: int) -> Response:
 @pages.post("/approve", RouteRule(Right.DECIDE))
 def approve_several(request: Request) -> Response:
     """Approves the tasks that were ticked on the list."""
-    site, who, form = site_of(request), visitor(request), request.state.form
+    site = site_of(request)
+    who = visitor(request)
+    form = request.state.form
     numbers = {number for text in form.getlist("task") if (number := read_id(str(text))) is not None}
     if not numbers:
         raise UsageError("no task was ticked; nothing was approved")
     with site.ledger.read() as connection:
         found = [(number, tasks.find(connection, number)) for number in sorted(numbers)]
-    several, opened = [], dict[str, Built]()
+    several = []
+    opened = dict[str, Built]()
     for number, task in found:
         if task is None or not who.rights.may(Right.DECIDE, task.campaign_id):
             raise HTTPException(403, f"task {number} is none that you may approve; nothing was approved")
@@ -388,7 +399,9 @@ def review(request: Request, task: int) -> Response:
 @pages.post("/tasks/{task}/sign", WORK)
 def sign(request: Request, task: int) -> Response:
     """Signs the last answer, after the password was typed once more."""
-    site, said, person = site_of(request), texts(request), visitor(request).person
+    site = site_of(request)
+    said = texts(request)
+    person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
     meaning = next((each for each in answering.MEANINGS if each == said.get("meaning")), None)
     if meaning is None:

@@ -127,8 +127,10 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     passed over nor decided."""
     from sciagent.scheduling.audit import ENOUGH, missed_hits  # imports SciPy
 
-    known, unknown = int(dropped.hit.sum()), int((~dropped.known).sum())
-    audited_hits, left = dropped.hit & dropped.audited, ~dropped.audited
+    known = int(dropped.hit.sum())
+    unknown = int((~dropped.known).sum())
+    audited_hits = dropped.hit & dropped.audited
+    left = ~dropped.audited
     audited = int(audited_hits.sum())
     pending = ((dropped.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
     note = "".join(f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}" for n, what, where in pending if n)

@@ -121,7 +121,8 @@ def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
     """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
-    unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
+    unit = unit_of(name, row.units)
+    shared = name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
     for x, y, hit in progress.pairs(connection, row, lower, upper, name):
@@ -235,7 +236,8 @@ class RungProvenance:
 
 def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
     """Returns the provenance of each rung of the ladder."""
-    provenance, given = [], row.shown_spec["ladder"]
+    provenance = []
+    given = row.shown_spec["ladder"]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
         evidence = ask.measured_by(connection, rung)

@@ -108,7 +108,8 @@ def _titled(point: NamedPoint) -> str:
 def front(points: Sequence[NamedPoint], directions: Sequence[str]) -> list[tuple[float, float]]:
     """Returns the points that no other one beats in both objectives, in the order of x."""
     signs = [1.0 if direction == "maximise" else -1.0 for direction in directions]
-    best, kept = float("-inf"), []
+    best = float("-inf")
+    kept = []
     for point in sorted(points, key=lambda p: (-signs[0] * p.x, -signs[1] * p.y)):
         if signs[1] * point.y > best:
             best = signs[1] * point.y

@@ -46,7 +46,8 @@ class Rejection:
 
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
-    labels, kind = {r.position: r.name for r in ladder}, row.spec["subject"]
+    labels = {r.position: r.name for r in ladder}
+    kind = row.spec["subject"]
     fallen = queries.fallen(connection, row, list(named_order(row.spec)))
     names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
     return [
@@ -59,7 +60,8 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups, kind = queries.unread(connection, row), row.spec["subject"]
+    groups = queries.unread(connection, row)
+    kind = row.spec["subject"]
     names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
     return [
         _rejection(kind, "", status, reason or "already in the campaign", None, n, (names.get(id_, {}), text, detail))

@@ -39,7 +39,8 @@ def synthesis(best: Sequence[Card]) -> Synthesis:
     cards = [card for card in best if card.candidate.hit] or list(best)
     of = many(len(cards), "hit" if cards and cards[0].candidate.hit else "candidate")
     parts = list(_parts(cards, of))
-    figures, lines = [figure for figure, _ in parts if figure], [line for _, line in parts]
+    figures = [figure for figure, _ in parts if figure]
+    lines = [line for _, line in parts]
     if not figures:
         lines.append("No rung has assessed the synthesis; a rung with molecule.synthesis does.")
     return Synthesis(figures[-1] if figures else "not asked", lines)
@@ -133,7 +134,8 @@ def _best(best: Sequence[Card]) -> list[str]:
     if top is None or not top.headline:
         return []
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    sentences, utility = [f"Best: {top.candidate.label} with {values}."], top.candidate.utility
+    sentences = [f"Best: {top.candidate.label} with {values}."]
+    utility = top.candidate.utility
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
@@ -192,10 +194,13 @@ def _sure(
 
 def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:
     """Returns sentences on the distance of the terminal rung's values from imported ones, and the first in short."""
-    lines, figure = [], ""
+    lines = []
+    figure = ""
     wanted = [words(o["property"]) for o in row.spec.get("objectives", ())]
     for comparison in measured:
-        mae, bias, unit = comparison.figures.mae, comparison.figures.bias, after_number(comparison.unit)
+        mae = comparison.figures.mae
+        bias = comparison.figures.bias
+        unit = after_number(comparison.unit)
         if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
             against = f"against {comparison.x_level} (imported, n = {comparison.figures.n})"
             lines.append(

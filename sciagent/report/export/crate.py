@@ -41,7 +41,8 @@ from sciagent.store.views import candidates
 from sciagent.store.views import candidates as ask
 
 PACKAGES = ("ase", "numpy", "pint", "pyscf", "pyscf-dispersion", "rdkit", "scipy", "tblite")
-SPEC, RERUN = "campaign.yaml", "rerun.yaml"
+SPEC = "campaign.yaml"
+RERUN = "rerun.yaml"
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,8 @@ class _Crate:
         """Returns the whole crate. url: of the licence."""
         from rocrate.rocrate import ROCrate
 
-        begun, changed = self.row.created_at, self.row.updated_at
+        begun = self.row.created_at
+        changed = self.row.updated_at
         self.crate = ROCrate(version=SPECIFICATION)
         self.crate.name = f"sciagent campaign {self.row.name}"
         default = f"Candidates, evidence and report of the campaign {self.row.name}."
@@ -280,7 +282,8 @@ class _Crate:
         results = [evidence, *self._geometries(), *self._series()]
         self.crate.mainEntity = evidence
         for rung in steps:
-            r, settings = rung.rung, rung.given["settings"]
+            r = rung.rung
+            settings = rung.given["settings"]
             tools = [self._software(r.verifier, r.verifier_version, f"Verifier of the rung {r.name}")]
             tools += [self._software(name, versions[-1], "Engine") for name, versions in rung.engines.items()]
             action = self._entity(
@@ -291,14 +294,17 @@ class _Crate:
                 startTime=begun.isoformat(),
                 endTime=changed.isoformat(),
             )
-            action["instrument"], action["object"] = _plain(tools), spec
-            action["result"], action["agent"] = _plain(results), _plain(people)
+            action["instrument"] = _plain(tools)
+            action["object"] = spec
+            action["result"] = _plain(results)
+            action["agent"] = _plain(people)
             self.crate.root_dataset.append_to("mentions", action)
         return self.crate
 
     def _rerun(self, steps: Sequence[RungProvenance]) -> None:
         """Writes what is needed to run the campaign again: input files, imported values, versions, and the commands."""
-        files, imports = input_files(self.row), imported_files(self.connection, self.row)
+        files = input_files(self.row)
+        imports = imported_files(self.connection, self.row)
         for file in files:
             if file.content is not None:
                 path = self.inside / file.inside
@@ -352,7 +358,8 @@ class _Crate:
         best = candidates.best(self.connection, self.row, CARDS)
         ladder = rungs(self.connection, self.row.id)
         answers = candidates.answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
-        folder, entities = self.inside / "geometries", []
+        folder = self.inside / "geometries"
+        entities = []
         folder.mkdir()
         for candidate in best:
             if (stored := table.geometry(self.artifacts, answers.get(candidate.id, []))) is None:
@@ -366,7 +373,8 @@ class _Crate:
 
     def _series(self) -> list[Any]:
         """Writes the series of the best candidates as csv; without one there is no folder."""
-        best, folder = candidates.best(self.connection, self.row, CARDS), self.inside / "series"
+        best = candidates.best(self.connection, self.row, CARDS)
+        folder = self.inside / "series"
         folder.mkdir()
         entities = []
         for path, candidate, stored in series_files(self.connection, self.row, self.artifacts, best, folder):

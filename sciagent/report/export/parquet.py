@@ -127,7 +127,8 @@ def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> It
             if not a.measured:
                 yield base
             for m in a.measured:
-                q, lv = m.quantity, m.level
+                q = m.quantity
+                lv = m.level
                 yield base | {
                     "property": m.property,
                     "censoring": str(q.censoring),

@@ -80,7 +80,8 @@ def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) 
     commas, such as `smiles,dft.homo_lumo_gap,logp`. A property stands for all rungs that measured it. Raises UsageError
     for an unknown name.
     """
-    named, measured = name_columns(connection, row), _objectives_first(row, columns(connection, row))
+    named = name_columns(connection, row)
+    measured = _objectives_first(row, columns(connection, row))
     known = [*named, *FIXED, *(f"{c.rung}.{c.name}" for c in measured), *(c.property for c in measured)]
     complete = asked is not None and asked.strip() == ALL
     made: dict[str, SheetColumn] = {}
@@ -157,7 +158,10 @@ def _censoring(measured: Measured) -> str | None:
 
 def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColumn) -> bool:
     """Returns whether a value of the property, of any source, is only a limit for a candidate of the campaign."""
-    e, q, p, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.campaign_candidate.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    cc = t.campaign_candidate.c
     query = (
         sa.select(q.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == column.property))
@@ -183,7 +187,8 @@ def write_csv(
     `rung.property [unit]`, followed by its uncertainty, censoring and level.
     """
     of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
-    n, writer = 0, csv.writer(file)
+    n = 0
+    writer = csv.writer(file)
     for n, line in enumerate(of_proposals if proposed else _lines(connection, row, asked, hits)):  # noqa: B007
         writer.writerow([harmless(cell) for cell in line])
     return n
@@ -199,7 +204,8 @@ def _lines(connection: Connection, row: CampaignRow, asked: str | None, hits: bo
 
 PICTURES = 500  # rows with a picture, the best first
 MOST = 1_000_000  # rows of a worksheet
-WIDTH, HEIGHT = 180, 130  # pixels of a picture
+WIDTH = 180
+HEIGHT = 130  # pixels of a picture
 _MAX_TEXT = 32_000  # characters of a cell
 
 

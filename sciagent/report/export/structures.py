@@ -31,7 +31,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import ArtifactStore
 
 # allowed bond lengths, as multiples of the sum of covalent radii; a little wider than the engines' limits
-LONGEST, SHORTEST = 1.45, 0.55
+LONGEST = 1.45
+SHORTEST = 0.55
 TAGS = tuple(name for name in FIXED if name not in ("kind", "text"))
 """The fixed columns that are tags; in an SD file all are molecules, and their text is the SMILES."""
 
@@ -89,7 +90,8 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
     lines = xyz.splitlines()
     try:
         rows = [line.split() for line in lines[2 : 2 + int(lines[0])]]
-        symbols, positions = [row[0].capitalize() for row in rows], np.array([row[1:4] for row in rows], dtype=float)
+        symbols = [row[0].capitalize() for row in rows]
+        positions = np.array([row[1:4] for row in rows], dtype=float)
     except (IndexError, ValueError):
         return None
     if symbols != [atom.GetSymbol() for atom in mol.GetAtoms()] or positions.shape != (len(symbols), 3):
@@ -100,7 +102,8 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
     mol.AddConformer(conformer, assignId=True)
     radius = Chem.GetPeriodicTable().GetRcovalent
     for bond in mol.GetBonds():
-        a, b = bond.GetBeginAtom(), bond.GetEndAtom()
+        a = bond.GetBeginAtom()
+        b = bond.GetEndAtom()
         length = GetBondLength(mol.GetConformer(), a.GetIdx(), b.GetIdx())
         if not SHORTEST <= length / (radius(a.GetAtomicNum()) + radius(b.GetAtomicNum())) <= LONGEST:
             return None
@@ -113,7 +116,8 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
     tags |= {name: one_line(entry.fixed[name]) for name in TAGS if entry.fixed[name] not in (None, "")}
     tags |= {name: str(getattr(entry.candidate, name)) for name in ("charge", "multiplicity")} | {"geometry": source}
     for (rung, name), m in entry.values.items():
-        q, label = m.quantity, f"{rung}.{name}"
+        q = m.quantity
+        label = f"{rung}.{name}"
         tags[f"{label} [{q.unit}]"] = repr(q.value)
         if q.uncertainty is not None:
             tags[f"{label} uncertainty [{q.unit}]"] = repr(q.uncertainty)

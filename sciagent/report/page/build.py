@@ -60,11 +60,13 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
-    judged, measured = agreement.opinions(connection, row), ladder.imported(connection, row, steps)
+    judged = agreement.opinions(connection, row)
+    measured = ladder.imported(connection, row, steps)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
-    limits, terminal = row.has_limits, summary.terminal(row, passages)
+    limits = row.has_limits
+    terminal = summary.terminal(row, passages)
     scores = proposers.prediction_scores(connection, row)
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
@@ -235,7 +237,10 @@ class GrowingReport:
     """
 
     def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = SECONDS) -> None:
-        self._ledger, self._name, self.path, self._seconds = ledger, name, path, seconds
+        self._ledger = ledger
+        self._name = name
+        self.path = path
+        self._seconds = seconds
         self._thread: threading.Thread | None = None
         self._due = time.monotonic() + seconds
         self.fault: str | None = None

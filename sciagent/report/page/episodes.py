@@ -54,7 +54,8 @@ class PageRoom:
 
     def cut(self, text: Any, limit: int | None = None) -> str:
         """Returns the text, empty for None; a cut text is followed by its full length."""
-        whole, limit = str(text or ""), limit or self.longest
+        whole = str(text or "")
+        limit = limit or self.longest
         shown = whole if len(whole) <= limit else f"{whole[:limit]} … ({len(whole)} characters)"
         self.text -= len(shown)
         return shown
@@ -150,7 +151,8 @@ def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[Shown
 
     Shown are the episodes of the best candidates and the latest ones, as far as the page has room."""
     chosen = [*ask.behind_the_best(connection, row, BEST), *ask.latest(connection, row, LATEST + BEST)]
-    room, shown = PageRoom(), list[ShownEpisode]()
+    room = PageRoom()
+    shown = list[ShownEpisode]()
     for begun in list({begun.id: begun for begun in chosen}.values())[: LATEST + BEST]:
         if room.text >= 0:
             shown.append(_episode(connection, row, begun, room))
@@ -223,11 +225,15 @@ def _readable(arguments: Any) -> str:
 def _shown_proposal(
     p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], predictions: list[str], room: PageRoom
 ) -> ShownProposal:
-    drawing, became, what = "", f"refused: {words(p.reason or 'refused')}", "fallen"
+    drawing = ""
+    became = f"refused: {words(p.reason or 'refused')}"
+    what = "fallen"
     if p.status == "duplicate":
-        became, what = "already in the campaign", "open"
+        became = "already in the campaign"
+        what = "open"
     elif p.status == "new" and member is not None:
-        became, what = status(member, ladder), kind_of(member.standing, member.hit)
+        became = status(member, ladder)
+        what = kind_of(member.standing, member.hit)
         drawing = depicted(member) if room.drawings > 0 else ""
         room.drawings -= 1
     cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))

@@ -90,7 +90,8 @@ def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | N
     """
     if abs(rho) > 1.0 - 1e-9:
         return None
-    centre, half = math.atanh(rho), z * math.sqrt((1 + rho * rho / 2) / (n - 3))
+    centre = math.atanh(rho)
+    half = z * math.sqrt((1 + rho * rho / 2) / (n - 3))
     return math.tanh(centre - half), math.tanh(centre + half)
 
 
@@ -139,7 +140,8 @@ def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> Ju
 
 
 def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
-    n, bias = figures.n, figures.bias
+    n = figures.n
+    bias = figures.bias
     if bias is None:
         return (
             f"how far {judge} can be trusted is not known: {n} candidates with an answer of {terminal}, {FEWEST} needed"
@@ -161,7 +163,8 @@ def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> d
 
 def _objective(canonical: Mapping[str, Any]) -> Objective:
     """Returns an objective from the canonical form of the spec."""
-    accept, ramp = canonical["accept"], canonical.get("ramp")
+    accept = canonical["accept"]
+    ramp = canonical.get("ramp")
     return Objective(
         canonical["property"],
         Direction(canonical["direction"]),

@@ -72,12 +72,15 @@ def cards(
 ) -> list[Card]:
     ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
     ids = [candidate.id for candidate in ranked]
-    answers, imported = ask.answers(connection, row, ladder, ids), ask.imported(connection, ids)
+    answers = ask.answers(connection, row, ladder, ids)
+    imported = ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
-    shown_cards, fits = [], ask.fits_by_rung(ladder)
+    shown_cards = []
+    fits = ask.fits_by_rung(ladder)
     for rank, candidate in enumerate(ranked, start=1):
-        own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
+        own = answers.get(candidate.id, [])
+        from_files = imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
         stored = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
         shown_cards.append(
@@ -116,7 +119,8 @@ def _standing(
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
     """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
-    rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
+    rung = ladder[candidate.position].name
+    settled = candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
@@ -186,7 +190,10 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     them, highest rung first.
     """
     ranked = ask.best(connection, row, n)
-    rows, known, hits, columns = [], [], [], set[TableColumn]()
+    rows = []
+    known = []
+    hits = []
+    columns = set[TableColumn]()
     for start in range(0, len(ranked), PAGE):
         page = _Page(connection, row, ladder, ranked[start : start + PAGE])
         columns |= page.columns
@@ -204,8 +211,11 @@ class _Page:
     def __init__(
         self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[Ranked]
     ) -> None:
-        self.ranked, self._row, self._ladder = ranked, row, ladder
-        ids, fits = [candidate.id for candidate in ranked], ask.fits_by_rung(ladder)
+        self.ranked = ranked
+        self._row = row
+        self._ladder = ladder
+        ids = [candidate.id for candidate in ranked]
+        fits = ask.fits_by_rung(ladder)
         self._imported = ask.imported(connection, ids)
         answers = ask.answers(connection, row, ladder, ids)
         self._answers = {id_: pooled_by_rung(own, fits) for id_, own in answers.items()}

@@ -293,7 +293,8 @@ def scatter(
 
 def _draw_equal_values(axes: Any) -> None:
     """Draws a dotted line through equal values of both axes, which keep their ranges."""
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    (left, right) = axes.get_xlim()
+    (low, high) = axes.get_ylim()
     ends = [max(left, low), min(right, high)]
     axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
 

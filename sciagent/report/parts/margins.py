@@ -86,7 +86,8 @@ def margins(
             continue
         if measured.property not in properties():
             continue  # a function of a notebook defines it, and this process does not have that function
-        quantity, prop = measured.quantity, properties()[objective["property"]]
+        quantity = measured.quantity
+        prop = properties()[objective["property"]]
         found.append(
             LimitMargin(
                 property=prop.name,

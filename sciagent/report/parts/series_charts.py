@@ -101,7 +101,8 @@ def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
 def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> None:
     """Draws the curves of one axis of values, with the differences below the others."""
     differences = [curve for curve in curves if curve.role is CurveRole.DIFFERENCE]
-    others, styles = [curve for curve in curves if curve not in differences], iter(LINES)
+    others = [curve for curve in curves if curve not in differences]
+    styles = iter(LINES)
     for curve in others:
         _draw_line(series, curve, axes, STYLES.get(curve.role) or _other(*next(styles)))
     heights = [y for curve in others for y in series.column(curve.y or "").values]
@@ -127,7 +128,8 @@ def _other(colour: str, marker: str, dashes: Any) -> Any:
 
 def _draw_line(series: Series, curve: SeriesCurve, axes: Any, style: Any, level: float = 0.0) -> None:
     """Draws a curve, moved up by `level`, with a band of its uncertainties; few points have markers."""
-    x, y = np.array(series.column(curve.x).values), np.array(series.column(curve.y or "").values) + level
+    x = np.array(series.column(curve.x).values)
+    y = np.array(series.column(curve.y or "").values) + level
     if not len(x):
         return
     if curve.error is not None:

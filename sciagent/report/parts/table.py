@@ -75,7 +75,11 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     """Returns all properties measured by the campaign's rungs, in ladder order, then imported ones; each by property
     and level."""
     measured: list[MeasuredColumn] = []
-    e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    lv = t.level.c
+    cc = t.campaign_candidate.c
     sources = [(rung.name, rung.fits, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
     for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT)]:
         query = (
@@ -107,11 +111,13 @@ def entries(
     """
     ladder = rungs(connection, row.id)
     labels = {r.position: r.name for r in ladder}
-    names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, name_fields(connection, row.id)
+    names = {(c.rung, c.property, c.level): c.name for c in wanted}
+    fields = name_fields(connection, row.id)
     fits = ask.fits_by_rung(ladder)
     for page in ask.pages(connection, row, PAGE, hits, last):
         ids = [candidate.id for candidate in page]
-        answers, imported = ask.answers(connection, row, ladder, ids), ask.imported(connection, ids, row.units)
+        answers = ask.answers(connection, row, ladder, ids)
+        imported = ask.imported(connection, ids, row.units)
         for candidate in page:
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             own_answers = [*answers.get(candidate.id, ()), *from_files]

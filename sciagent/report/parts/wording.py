@@ -104,8 +104,11 @@ def window(edges: Any, name: str, unit: str) -> str:
 
 def wish(objective: Mapping[str, Any]) -> str:
     """Returns a sentence on the aim of an objective."""
-    name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
-    aim, limits = f"{objective['direction']} {words(name)}", window(objective.get("accept"), name, unit)
+    name = objective["property"]
+    unit = objective["unit"]
+    ramp = objective.get("ramp")
+    aim = f"{objective['direction']} {words(name)}"
+    limits = window(objective.get("accept"), name, unit)
     if ramp:
         aim += f", from {ramp[0]:g} (worst) to {ramp[1]:g}{after_number(unit)} (best)"
         return f"{aim}; {limits}" if limits else aim

@@ -76,7 +76,8 @@ def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float 
     """Returns what `rest` is worth more together with `later`. Other families cancel and may be undecided."""
     touched = _touched(rest, later)
     kept = [find for find in rest if touched.intersection(find.families)]
-    together, without = worth([*kept, *later], weight), worth(kept, weight)
+    together = worth([*kept, *later], weight)
+    without = worth(kept, weight)
     return None if together is None or without is None else together - without
 
 

@@ -43,5 +43,6 @@ def above_others(values: Numbers) -> list[float | None]:
     if len(values) == 1:
         return list(values)
     decided = [value for value in values if value is not None]
-    total, others = sum(decided), len(decided) - 1
+    total = sum(decided)
+    others = len(decided) - 1
     return [None if value is None or not others else value - (total - value) / others for value in values]

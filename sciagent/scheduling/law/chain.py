@@ -60,8 +60,10 @@ class Averaged:
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
-TERMINAL_ROWS, OTHERS = 600, 0.25
-TRUST_ROWS, TRUST_PRIOR = 60, 30.0
+TERMINAL_ROWS = 600
+OTHERS = 0.25
+TRUST_ROWS = 60
+TRUST_PRIOR = 30.0
 MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fills gaps, and is soon known well enough
 # standard uncertainty of an earlier campaign's terminal answer, as a fraction of its distance from a limit of a hit,
 # since the relation between the rungs may be another one there
@@ -148,10 +150,13 @@ class Chain:
         earlier: int = 0,
         alike: Sequence[Sequence[int]] = (),
     ) -> None:
-        self._errors, self._earlier = errors, earlier
+        self._errors = errors
+        self._earlier = earlier
         self._doubts: dict[int, float] = {}
         self._last = scores.shape[1] - 1
-        self._scores, self._similarity, self._truth = scores, similarity, truth
+        self._scores = scores
+        self._similarity = similarity
+        self._truth = truth
         self._order = completed(order, len(scores))
         seen = [np.flatnonzero(~np.isnan(scores[:, j])) for j in range(scores.shape[1])]
         self._known = [j for j in range(self._last) if len(seen[j])]
@@ -200,7 +205,8 @@ class Chain:
         slopes = np.zeros(len(inputs))
         lower = [i for group in alike if j in group for i in inputs if i in group]
         if lower:
-            below, own = self._transforms[lower[-1]], self._transforms[j]
+            below = self._transforms[lower[-1]]
+            own = self._transforms[j]
             assert isinstance(below, ScoreTransform)
             unit = own.sign / own.scale if isinstance(own, TruthTransform) else 1 / own.scale
             slopes[inputs.index(lower[-1])] = SAME * below.scale * unit
@@ -250,7 +256,8 @@ class Chain:
         promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
         some = int(OTHERS * TERMINAL_ROWS)
-        best, rest = order[: TERMINAL_ROWS - some], order[TERMINAL_ROWS - some :]
+        best = order[: TERMINAL_ROWS - some]
+        rest = order[TERMINAL_ROWS - some :]
         chosen = np.concatenate([best, rest[earliest(self._order[rows[rest]], some)]])
         near: Places = rows[np.sort(chosen)]
         return near
@@ -259,7 +266,8 @@ class Chain:
         """Fits the process of rung j to the candidates in `rows`, which have its answer. A row without a lower rung
         gets extra noise, the more the answer depends on that rung."""
         inputs = [i for i in self._known if i < j]
-        z, extra = np.empty((len(rows), len(inputs))), self._doubt(rows, j)
+        z = np.empty((len(rows), len(inputs)))
+        extra = self._doubt(rows, j)
         self._doubts[j] = float(np.median(extra))  # expected measurement variance of a future answer
         extra += self._elsewhere(rows, j)
         gaps: list[tuple[Places, list[int], Array]] = []
@@ -282,7 +290,8 @@ class Chain:
             self.hyper[j] = self._fitted(j, whole.take(some), rows[some], expected[some] if hidden else None)
         told = hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected) if hidden else whole
         process = self._process(j, self.hyper[j], told, rows, basis)
-        self._processes[j], self._basis[j] = process, rows[process.basis]
+        self._processes[j] = process
+        self._basis[j] = rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
             self._judge(mean + expected, spread - (told.extra - whole.extra), whole.y + expected, hidden)
@@ -345,7 +354,8 @@ class Chain:
         process = self._processes[j]
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread, slopes = process.foretell(z, alike)
-        mean, slopes = mean + z @ self._slopes[j], slopes + self._slopes[j]
+        mean = mean + z @ self._slopes[j]
+        slopes = slopes + self._slopes[j]
         spread = spread + process.noise + self._doubts[j]
         if j == self._last:
             spread = spread * self._trust(mean)

@@ -66,10 +66,12 @@ class Padded:
     """A similarity in which rows from `n` on are similar only to themselves."""
 
     def __init__(self, of: Similarity) -> None:
-        self._of, self.n = of, 0
+        self._of = of
+        self.n = 0
 
     def between(self, rows: Places, columns: Places) -> Array:
-        real, also = rows < self.n, columns < self.n
+        real = rows < self.n
+        also = columns < self.n
         if real.all() and also.all():
             return self._of.between(rows, columns)
         likeness: Array = (rows[:, None] == columns[None, :]).astype(np.float64)

@@ -157,7 +157,8 @@ class Process:
 
     def __init__(self, hyper: Hyper, rows: Rows, basis: Places | None = None, cross: Array | None = None):
         """cross: (n, m) similarity of rows to basis, if there are structures and a basis."""
-        self.hyper, self.structure = hyper, rows.similarity is not None or cross is not None
+        self.hyper = hyper
+        self.structure = rows.similarity is not None or cross is not None
         noise = hyper.noise + rows.extra + JITTER
         if basis is None:
             self.basis = np.arange(len(rows.y))
@@ -171,7 +172,8 @@ class Process:
             precision = (half**2).sum(0)
             self.leave_one_out = (rows.y - self._weights / precision, 1 / precision)
             return
-        self.basis, self._z = basis, rows.z[basis]
+        self.basis = basis
+        self._z = rows.z[basis]
         inner = None if cross is None else cross[basis]
         kmm = covariance(hyper, self._z, self._z, inner)
         kmm[np.diag_indices(len(basis))] += JITTER
@@ -204,9 +206,12 @@ class Process:
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
         """Returns mean, variance and slopes together, for many rows. Without a basis in single precision, which halves
         the time: the noise keeps the matrix well-conditioned, and no result changes by a thousandth of the noise."""
-        mean, spread, gradient = np.empty(len(z)), np.empty(len(z)), np.zeros_like(z)
+        mean = np.empty(len(z))
+        spread = np.empty(len(z))
+        gradient = np.zeros_like(z)
         precision: Any = np.float32 if self._second is None else np.float64
-        w, lower = self._z.astype(precision), self._lower.astype(precision)
+        w = self._z.astype(precision)
+        lower = self._lower.astype(precision)
         for part in _pieces(len(z)):
             some = z[part].astype(precision)
             k, near = answers_covariance(self.hyper, some, w)
@@ -242,7 +247,8 @@ def _pieces(n: int) -> Iterator[slice]:
 MAX_FIT_ROWS = 250
 STEP = 0.05  # of the differences of gradients, in logarithms
 LEAST_CURVATURE = 0.5  # the posterior is at most as wide as twice the prior: 1 / WIDTH**2 is 2
-LOWEST, HIGHEST = CENTRES - 4 * WIDTH, CENTRES + 4 * WIDTH
+LOWEST = CENTRES - 4 * WIDTH
+HIGHEST = CENTRES + 4 * WIDTH
 LONGEST_MOVE = 0.7  # from hyper-parameters that were fitted to fewer rows to the maximum, along an axis
 CENTRE = 1.0  # the maximum has a weight of CENTRE / (CENTRE + 5) in a Gaussian
 NEGLIGIBLE = 1e-3  # weight below which a point is left out
@@ -251,7 +257,8 @@ NEGLIGIBLE = 1e-3  # weight below which a point is left out
 def log_posterior(rows: Rows) -> Callable[[Array], tuple[float, Array]]:
     """Returns a function of (5,) logarithms: minus the log density of the posterior but for a constant, and its
     gradient (5,)."""
-    distance, product = squared_distance(rows.z, rows.z), rows.z @ rows.z.T
+    distance = squared_distance(rows.z, rows.z)
+    product = rows.z @ rows.z.T
     n = len(rows.y)
 
     def loss(log_values: Array) -> tuple[float, Array]:
@@ -285,7 +292,8 @@ def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
 
 def likely_hypers(rows: Rows, near: Hyper) -> tuple[list[Hyper], Array]:
     """Returns the points and their weights, which add up to 1. near: hyper-parameters near the maximum."""
-    loss, start = log_posterior(rows), near.log_values
+    loss = log_posterior(rows)
+    start = near.log_values
     size = len(start)
     steps = STEP * np.eye(size)
     curvature = np.array([(loss(start + step)[1] - loss(start - step)[1]) / (2 * STEP) for step in steps])

@@ -79,7 +79,8 @@ class GrowingStructures:
 
     def add(self, structures: Sequence[StructureFingerprint | None]) -> None:
         """Appends a row for each new candidate, in the order of arrival."""
-        before, n = len(self), len(self) + len(structures)
+        before = len(self)
+        n = len(self) + len(structures)
         self._counts.add([structure.counts if structure else {} for structure in structures])
         width = max((len(structure.traits) for structure in structures if structure), default=self._traits.shape[1])
         if width != self._traits.shape[1]:
@@ -127,7 +128,8 @@ class GrowingTanimoto:
         self._columns = _room(self._columns, self._filled + total)
         if total:
             self._columns[self._filled : self._filled + total] = np.concatenate(rows)
-        self._n, self._filled = self._n + len(rows), self._filled + total
+        self._n = self._n + len(rows)
+        self._filled = self._filled + total
 
     def __len__(self) -> int:
         return self._n

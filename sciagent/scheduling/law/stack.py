@@ -116,7 +116,8 @@ def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterv
     mean, sd, reach = mixture(laws, question, of)
     choices = laws[0].chains[question].choices
     if choices is not None:
-        (no, yes), chance = choices, ndtr(mean / sd)
+        (no, yes) = choices
+        chance = ndtr(mean / sd)
         low, high = (np.where(chance >= limit, yes, no) for limit in (INSIDE, 1 - INSIDE))
         return PredictionInterval(no + (yes - no) * chance, low, high)
     return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

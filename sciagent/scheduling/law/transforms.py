@@ -42,7 +42,8 @@ class ScoreTransform:
         quantiles = ndtri((first + count / 2) / len(values))
         if len(knots) > MAX_KNOTS:
             keep = np.unique(np.linspace(0, len(knots) - 1, MAX_KNOTS).round().astype(int))
-            knots, quantiles = knots[keep], quantiles[keep]
+            knots = knots[keep]
+            quantiles = quantiles[keep]
         scale = float(values.std()) if len(knots) > 1 else 1.0
         return cls(knots, quantiles, float(values.mean()), scale)
 
@@ -142,7 +143,8 @@ class TruthTransform:
 
 def between(mean: Array, sd: Array, low: float, high: float) -> Array:
     """Returns the probability that N(mean, sd²) lies between low and high, from the tail that does not cancel."""
-    above, below = (low - mean) / sd, (high - mean) / sd
+    above = (low - mean) / sd
+    below = (high - mean) / sd
     flipped = above > 0
     chance: Array = np.where(flipped, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))
     return chance

@@ -43,7 +43,8 @@ def is_yes_or_no(answers: Array) -> bool:
 def choices_of(answers: Array) -> tuple[float, float]:
     """Returns the answers for no and yes. answers: (n,) of at most two values. If all are equal, the other value is
     taken as far on the other side of the limit."""
-    low, high = float(answers.min()), float(answers.max())
+    low = float(answers.min())
+    high = float(answers.max())
     if low < high:
         return low, high
     away = 2 * abs(low) or 1.0
@@ -69,13 +70,15 @@ def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
     prior = covariance(hyper, rows.z, rows.z, rows.similarity)
     prior[np.diag_indices(len(rows.y))] += hyper.noise + rows.extra + JITTER
     side = np.where(is_yes(rows.y + expected), 1, -1).astype(np.int8)
-    precision, shift = np.full(len(rows.y), LEAST), np.zeros(len(rows.y))
+    precision = np.full(len(rows.y), LEAST)
+    shift = np.zeros(len(rows.y))
     for _ in range(SWEEPS):
         root = np.sqrt(precision)
         lower = cholesky(np.eye(len(root)) + root[:, None] * prior * root, lower=True)
         half = solve_triangular(lower, root[:, None] * prior, lower=True)
         posterior = prior - half.T @ half
-        mean, variance = posterior @ shift, np.diag(posterior)
+        mean = posterior @ shift
+        variance = np.diag(posterior)
         others = np.maximum(1 / variance - precision, LEAST)  # precision from the other answers
         middle = (mean / variance - shift) / others
         implied, spread = truncated_moments(middle, 1 / np.sqrt(others), -expected, side)

@@ -20,7 +20,8 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 class BestRung(RungRule):
     def __init__(self, rung: PaidIndex, terminal: PaidIndex) -> None:
         """rung: the ranking rung, below `terminal`, or equal to it if there is no other."""
-        self.first_rung, self._terminal = rung, terminal
+        self.first_rung = rung
+        self._terminal = terminal
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
@@ -29,7 +30,8 @@ class BestRung(RungRule):
             stage = [at for at in waiting if (at.rung <= self.first_rung) == (target == self.first_rung)]
             if not stage:
                 continue
-            rows, score = np.concatenate([at.rows for at in stage]), np.concatenate([at.score for at in stage])
+            rows = np.concatenate([at.rows for at in stage])
+            score = np.concatenate([at.score for at in stage])
             order = np.argsort(rows, kind="stable")
             whole = replace(waiting[target], rows=rows[order], score=score[order])
             for i in whole.best(whole.places(slots - len(purchases))):

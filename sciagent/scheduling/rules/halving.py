@@ -28,7 +28,9 @@ class Halving(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
         for k in range(len(waiting) - 1, -1, -1):
-            at, places, answered = waiting[k], waiting[k].places(slots - len(purchases)), 0
+            at = waiting[k]
+            places = waiting[k].places(slots - len(purchases))
+            answered = 0
             if k > 0:
                 answered = waiting[k - 1].started - waiting[k - 1].running
                 places = min(places, math.floor(answered / self._eta) - at.started)

@@ -19,7 +19,8 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 class Lottery(RungRule):
     def __init__(self, chance: float, rungs: int) -> None:
         """chance: in (0, 1], of the terminal rung. rungs: number of paid rungs."""
-        self._chance, self._terminal = chance, PaidIndex(rungs - 1)
+        self._chance = chance
+        self._terminal = PaidIndex(rungs - 1)
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []

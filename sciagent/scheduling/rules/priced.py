@@ -47,7 +47,8 @@ from sciagent.scheduling.rules.warm_up import WARM_UP, first_candidates, still_l
 
 EARLY = 0.04  # largest fraction of the spend for a rung with few answers beside a terminal one,
 LATER = 0.01  # and for others
-FEW, WORTH = 6, 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
+FEW = 6
+WORTH = 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
 
 
 @dataclass
@@ -87,7 +88,9 @@ TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted prop
 SETTLED = 12  # terminal answers from which the law's unit stays the same
 # spend before the law is updated: fewest and most terminal verifications, and between these half as many as there are
 # answers, since early ones change the law most, or a fraction of the candidates; or a fraction of the spend so far
-BATCH, BATCH_OF, BATCH_SHARE = (2, 8), 0.01, 0.04
+BATCH = (2, 8)
+BATCH_OF = 0.01
+BATCH_SHARE = 0.04
 # largest spend of a batch on rungs below the terminal one, as a fraction of the spend so far, since the first answers
 # of a rung say whether more of them pay
 BATCH_BELOW = 0.04
@@ -112,7 +115,10 @@ class Priced:
         """similarity: of the structures, by row of the pool, or None. budget: in the unit of the pool's costs. trusted:
         rungs that measure the wanted property at another level, and are therefore known to be informative. earlier:
         number of first rows of the pool that are of an earlier campaign."""
-        self.aims, self.budget, self._trusted, self._earlier = aims, budget, trusted, earlier
+        self.aims = aims
+        self.budget = budget
+        self._trusted = trusted
+        self._earlier = earlier
         self._rng = np.random.default_rng(seed)
         self._looks = np.random.default_rng([seed, 1])  # separate, so that draws do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
@@ -123,7 +129,8 @@ class Priced:
         self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
         self._base = 1.0  # cost of one verification
         self._pupils: list[int] = []  # rows of the candidates that run the whole ladder
-        self._ranked, self._taken = np.empty((2, 0), dtype=np.int64), 0  # rows and rungs, best first
+        self._ranked = np.empty((2, 0), dtype=np.int64)
+        self._taken = 0  # rows and rungs, best first
         self._decisive = [aim.columns[-1] for aim in aims.aims]
 
         self.price = 0.0
@@ -155,7 +162,8 @@ class Priced:
 
     def valuation(self, pool: CandidatePool, row: int) -> Valuation:
         """Returns the value of a candidate when it was last evaluated."""
-        payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
+        payoff = float(self.expected[row])
+        cost = float(self.purchases[row] @ pool.costs[row])
         p_hit = payoff if self.aims.kind == "hits" else None
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
@@ -218,7 +226,8 @@ class Priced:
         self.price = self._solved(pool, look, by_law, left)
         rung = self._value(pool, look.of, by_law)
         order = np.argsort(-self.index[look.of], kind="stable")
-        self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
+        self._ranked = np.array([look.of[order], rung[order]])
+        self._taken = 0
         return self._lessons.added(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
@@ -248,7 +257,8 @@ class Priced:
 
     def relearn(self, pool: CandidatePool) -> None:
         """Sets the laws of all answers with the current hyper-parameters; none without an answer to each aim."""
-        decided, self.laws = self._decided(pool.scores), []
+        decided = self._decided(pool.scores)
+        self.laws = []
         if decided or len(made_up(self.aims.hints, pool.scores)):
             answers = self._expected(pool, decided)
             truths = self._set_unit(hinted(self.aims.hints, *answers, decided)[0], decided)
@@ -263,7 +273,8 @@ class Priced:
     def _expected(self, pool: CandidatePool, decided: int) -> tuple[Array, Errors | None]:
         """Returns the pool's scores and errors, with expectations of what is only known as a bound."""
         truths = self.truths if self.truths and decided >= SETTLED else self.aims.truths(pool.scores)
-        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, pool.order)
+        bounds = pool.bounds if decided else None
+        fit = self._scratch(truths, decided, pool.order)
         return expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
 
     def _set_unit(self, scores: Array, decided: int) -> tuple[TruthTransform, ...]:
@@ -353,7 +364,9 @@ class Priced:
                 bought[:, [*group.rungs, last]] = group.purchases(self.price)
                 self.purchases[of[places]] = bought
                 rung[places] = np.array([*group.rungs, last])[group.action(self.price)]
-        self.index[of], self.expected[of], self.value[of] = _mixed(by_law, len(of)), expected, value
+        self.index[of] = _mixed(by_law, len(of))
+        self.expected[of] = expected
+        self.value[of] = value
         return rung
 
     def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
@@ -364,7 +377,8 @@ class Priced:
         of = pool.open[pool.open < len(self.index)]
         order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
         of = np.sort(of[order[:JUDGED]])
-        truths, payoff = self.truths, self.aims.payoff(self.truths, pool.scores)
+        truths = self.truths
+        payoff = self.aims.payoff(self.truths, pool.scores)
 
         def worth(*barred: PaidIndex) -> float:
             valued = groups(pool, of, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
@@ -410,7 +424,8 @@ class Priced:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the state of an earlier run."""
         self._stack.restore(state["stack"])
-        self._lessons.spent, self.price = float(state["lessons"]), float(state["price"])
+        self._lessons.spent = float(state["lessons"])
+        self.price = float(state["price"])
         if state["truths"] is not None:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 

@@ -82,7 +82,9 @@ def waiting_in(pool: CandidatePool) -> list[Waiting]:
     """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
     position = np.where(pool.closed, np.arange(1, k + 1), 0).max(1, initial=0)  # (n,) the rung after the last tried one
-    waits, going, ladder = ~(pool.out | pool.pending), ~pool.out, []
+    waits = ~(pool.out | pool.pending)
+    going = ~pool.out
+    ladder = []
     for j in range(k):
         rows = np.flatnonzero((position == j) & waits)
         remaining = None if pool.room is None else pool.room[j]

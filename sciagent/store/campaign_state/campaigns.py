@@ -30,7 +30,8 @@ from sciagent.store.database.engine import db_now
 
 DRIVER_LEASE_SECONDS = lease_seconds()
 LOST_LEASE = "another process drives this campaign now; this one stops and writes nothing more"
-SLURM_REFUSED, SLURM_TOOK = "slurm_refused", "slurm_took"
+SLURM_REFUSED = "slurm_refused"
+SLURM_TOOK = "slurm_took"
 
 
 @dataclass(frozen=True)
@@ -240,11 +241,13 @@ def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
     """The state of the current driver, or of the last one if it died; None if there is neither."""
     c = t.campaign.c
     row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
-    owner, until = row.driver, row.driver_until
+    owner = row.driver
+    until = row.driver_until
     if not owner or until is None:
         return None
     parts = owner.rsplit(":", 3)
-    host, pid = parts[0], parts[1] if len(parts) > 1 else "?"
+    host = parts[0]
+    pid = parts[1] if len(parts) > 1 else "?"
     alive = until > db_now(connection) and not owner_is_dead(owner)
     return DriverState(host=host, pid=pid, until=until, alive=alive)
 
@@ -309,7 +312,8 @@ def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
 def hosted(connection: Connection) -> list[tuple[int, str]]:
     """(id, name) of campaigns that a dispatcher is to drive and that have no live driver. A waiting one is among them
     once it is woken."""
-    c, now = t.campaign.c, db_now(connection)
+    c = t.campaign.c
+    now = db_now(connection)
     rests = sa.and_(c.state == CampaignState.WAITING, sa.or_(c.wakes_at.is_(None), c.wakes_at > now))
     query = (
         sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true(), sa.not_(rests)).order_by(c.id)
@@ -323,7 +327,9 @@ def hosted(connection: Connection) -> list[tuple[int, str]]:
 
 def with_rung(connection: Connection, candidate_id: int, computation: Computation) -> list[tuple[int, str]]:
     """(id, name) of campaigns that have the candidate and a rung with this computation, in the order of their ids."""
-    c, r, cc = t.campaign.c, t.rung.c, t.campaign_candidate.c
+    c = t.campaign.c
+    r = t.rung.c
+    cc = t.campaign_candidate.c
     name, version, settings_hash = computation
     query = (
         sa.select(c.id, c.name)
@@ -342,7 +348,8 @@ def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -
     connection.execute(waits.values(wakes_at=at or db_now(connection)))
 
 
-AMBIGUOUS_STATE, NO_STATE = "ambiguous_protonation", "not_protonated"
+AMBIGUOUS_STATE = "ambiguous_protonation"
+NO_STATE = "not_protonated"
 OPTION_REFUSED = "option_refused"  # a model's server refused an option of the requests
 """Kinds of events on candidates whose protonation state at the campaign's pH is ambiguous, or was not found."""
 

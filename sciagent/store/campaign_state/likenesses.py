@@ -28,8 +28,11 @@ SHOWN = 12  # hexadecimal digits of a key in messages
 MAX_NAME = 100  # characters of a name in messages
 MAX_FILE = 1 << 20
 """Larger files, in bytes, are not compared."""
-_A, _C, _CC = t.artifact.c, t.candidate.c, t.campaign_candidate.c
-_E, _L = t.current_evidence.c, t.likeness.c
+_A = t.artifact.c
+_C = t.candidate.c
+_CC = t.campaign_candidate.c
+_E = t.current_evidence.c
+_L = t.likeness.c
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,8 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
 def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
     """The n candidates of a part with the best score: (candidate id, key, text, score, depth, in_seeds, seq,
     operation)."""
-    c, p = t.candidate.c, t.proposal.c
+    c = t.candidate.c
+    p = t.proposal.c
     query = (
         sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
         .join(t.candidate, c.id == _CC.candidate_id)

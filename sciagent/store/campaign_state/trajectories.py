@@ -16,8 +16,10 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
-_J, _U = t.trajectory.c, t.turn.c
-RUNNING, ENDED = "running", "ended"
+_J = t.trajectory.c
+_U = t.turn.c
+RUNNING = "running"
+ENDED = "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"

@@ -67,7 +67,9 @@ def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
 def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
     """Returns whether the campaign has turns, decisions, calibrations, likenesses or groups that were noted at
     `watermark` or later. They are not in a version of that watermark, even if no evidence has come since."""
-    u, j, g = t.turn.c, t.trajectory.c, t.rollout_group.c
+    u = t.turn.c
+    j = t.trajectory.c
+    g = t.rollout_group.c
     turns = sa.select(u.id).join(t.trajectory, j.id == u.trajectory_id)
     later = [
         turns.where(j.campaign_id == campaign_id, u.watermark >= watermark),

@@ -42,7 +42,8 @@ def execute_many(
     names = (*rows[0], *alike)
     if connection.dialect.name == "postgresql":
         if isinstance(what, sa.Table):
-            sql, constants = _postgres_insert(what, connection.dialect, names), NOTHING
+            sql = _postgres_insert(what, connection.dialect, names)
+            constants = NOTHING
         else:
             sql, constants = _postgres_update(what, connection.dialect, names)
         return connection.exec_driver_sql(sql, {"rows": _json_rows(rows, alike), **constants}).rowcount

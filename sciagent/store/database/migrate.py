@@ -189,9 +189,11 @@ def differences(engine: Engine) -> list[str]:
             warnings.filterwarnings("ignore", ".*expression-based index")  # those of SQLite cannot be compared
             differing = [str(d) for d in compare_metadata(context, metadata)]
         if engine.dialect.name == "sqlite":
-            suffixes, query = ("no_update", "no_delete"), "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            suffixes = ("no_update", "no_delete")
+            query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         else:
-            suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
+            suffixes = ("append_only", "no_truncate")
+            query = "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
         triggers = set(connection.exec_driver_sql(query).scalars())
     return differing + [
         f"{table}: trigger {table}_{suffix} is missing"

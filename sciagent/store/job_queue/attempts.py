@@ -56,7 +56,8 @@ def begin(
     turn_id: int | None = None,
 ) -> int:
     """Begin an attempt that has no job; returns its id. turn_id: the turn within which it runs."""
-    now, a = db_now(connection), t.attempt.c
+    now = db_now(connection)
+    a = t.attempt.c
     new = sa.insert(t.attempt).values(campaign_id=campaign_id, rung_id=rung_id, owner=owner, n_candidates=n_candidates)
     new = new.values(fence=0, state=AttemptState.RUNNING, cost={}, started_at=now, heartbeat_at=now, turn_id=turn_id)
     return int(connection.execute(new.returning(a.id)).scalar_one())

@@ -58,7 +58,8 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
     )
     jobs = []
     for row in connection.execute(query).all():
-        wall, together = float(row.request["limits"]["wall_seconds"]), row.request.get("together", 1)
+        wall = float(row.request["limits"]["wall_seconds"])
+        together = row.request.get("together", 1)
         job = WaitingExternalJob(row.id, row.rung_id, row.seconds, wall, row.memory_mb, row.attempts, row.needs)
         jobs.append(job if row.died else job._replace(together=together))
     return sorted(jobs, key=lambda job: ranks[job.job_id])
@@ -82,7 +83,8 @@ def claim_reserved(connection: Connection, job_ids: Sequence[int], name: str, ow
 
 def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
     """Reserved jobs that are still queued: {job id: (element, seconds since the reservation)}."""
-    j, now = t.job.c, db_now(connection)
+    j = t.job.c
+    now = db_now(connection)
     query = sa.select(j.id, j.external, j.updated_at).where(
         j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
     )

@@ -122,7 +122,8 @@ def _ids(
 
 def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     """These jobs, in the order given."""
-    a, last = t.attempt.c, t.attempt.alias().c
+    a = t.attempt.c
+    last = t.attempt.alias().c
     newest = sa.select(sa.func.max(last.id)).where(last.job_id == _J.id).correlate(t.job).scalar_subquery()
     names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.key, t.candidate.c.text)
     of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)

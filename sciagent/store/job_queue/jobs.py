@@ -114,7 +114,8 @@ def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tupl
 
     new: jobs of one campaign. Raises LedgerError if the ledger has one of them in another state.
     """
-    j, places = t.job.c, {job.place for job in new}
+    j = t.job.c
+    places = {job.place for job in new}
     query = sa.select(j.campaign_id, j.rung_id, j.candidate_id, j.replicate, j.id, j.fence, j.attempts, j.state).where(
         j.campaign_id.in_({job.campaign_id for job in new}),
         among(connection, j.rung_id, sorted({job.rung_id for job in new})),
@@ -150,7 +151,8 @@ def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
 
 def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list[int], list[int]]:
     """Cancel jobs; returns (queued jobs, which are over now; running jobs, whose workers are notified)."""
-    j, queued_ids = t.job.c, cancel_queued(connection, job_ids)
+    j = t.job.c
+    queued_ids = cancel_queued(connection, job_ids)
     changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
     changed = changed.values(cancel_requested=True, updated_at=db_now(connection)).returning(j.id)
     return queued_ids, list(connection.execute(changed).scalars())

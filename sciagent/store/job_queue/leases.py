@@ -50,7 +50,8 @@ def claim_many(
 ) -> dict[int, Claim]:
     """Claim jobs; returns {job id: claim} of those that could be claimed. lease_seconds: None for a claim without end,
     as people have it. together: whether a single call runs all of them."""
-    now, j = db_now(connection), t.job.c
+    now = db_now(connection)
+    j = t.job.c
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
     claimed = connection.execute(
         sa.update(t.job)
@@ -67,7 +68,8 @@ def start_many(
 ) -> list[Claim]:
     """Create jobs that are claimed at once; returns their claims in order. Raises the errors of `jobs.write_many`.
     calls: number of the call that runs each job; None: a call for each."""
-    now, members = db_now(connection), Counter(calls)
+    now = db_now(connection)
+    members = Counter(calls)
     written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
     claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(written, new, strict=True)]
     sizes = [1] * len(claimed) if calls is None else [members[call] for call in calls]
@@ -96,10 +98,13 @@ def _attempts_of(
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> None:
     """Extend the leases of the jobs that are still under these claims, except jobs to be cancelled."""
-    now, j, a = db_now(connection), t.job.c, t.attempt.c
+    now = db_now(connection)
+    j = t.job.c
+    a = t.attempt.c
     kept = {job_id for job_id, job in hold(connection, claims).items() if not job.cancel}
     if kept:
-        until, attempts = now + timedelta(seconds=lease_seconds), [c.attempt_id for c in claims if c.job_id in kept]
+        until = now + timedelta(seconds=lease_seconds)
+        attempts = [c.attempt_id for c in claims if c.job_id in kept]
         connection.execute(sa.update(t.job).where(among(connection, j.id, sorted(kept))).values(lease_until=until))
         connection.execute(sa.update(t.attempt).where(among(connection, a.id, attempts)).values(heartbeat_at=now))
 
@@ -129,7 +134,8 @@ def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]
 
 
 def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
-    j, job_ids = t.job.c, [claim.job_id for claim in claims]
+    j = t.job.c
+    job_ids = [claim.job_id for claim in claims]
     query = sa.select(j.id, j.fence, j.cancel_requested, j.kills)
     return query.where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
 
@@ -148,7 +154,8 @@ class JobEnd(NamedTuple):
 
 def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
     """Write the ends of jobs that the caller has locked by `hold`."""
-    j, now = t.job.c, db_now(connection)
+    j = t.job.c
+    now = db_now(connection)
     alike: dict[tuple[Any, ...], list[int]] = {}
     for end in ends:
         alike.setdefault(end[1:], []).append(end.claim.job_id)
@@ -188,7 +195,8 @@ def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAt
 
     Attempts of workers are not included, since the workers hold them until their leases expire.
     """
-    a, j = t.attempt.c, t.job.c
+    a = t.attempt.c
+    j = t.job.c
     return _live(connection, a.campaign_id == campaign_id, a.owner != owner, j.queue.is_(None))
 
 
@@ -205,7 +213,8 @@ def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttemp
 
 
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:
-    a, j = t.attempt.c, t.job.c
+    a = t.attempt.c
+    j = t.job.c
     of_job = (j.campaign_id, j.rung_id, j.candidate_id, j.queue, j.kills, j.losses, j.cancel_requested)
     of_attempt = (a.started_at, a.heartbeat_at, j.lease_until, sa.func.coalesce(a.together, 1))
     query = (

@@ -112,7 +112,8 @@ def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[s
     Campaigns with a job that a person preferred come first, then campaigns with the fewest running jobs, since
     priorities of two campaigns have different units. Ties are served in turn, starting after the campaign `after`.
     """
-    j, waiting = t.job.c, connection.execute(campaigns).all()
+    j = t.job.c
+    waiting = connection.execute(campaigns).all()
     if len(waiting) < 2:
         return [row.campaign_id for row in waiting]
     query = sa.select(j.campaign_id, sa.func.count()).where(
@@ -166,7 +167,8 @@ def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -
 
     Free resources are not counted (None) if all jobs of the queues need one core and each slot has one.
     """
-    needed, free = workers.kinds(connection, queues, jobs.UNFINISHED), None
+    needed = workers.kinds(connection, queues, jobs.UNFINISHED)
+    free = None
     fitting = [None, *needed]
     if needed or worker.amounts[CORES] < worker.slots:
         free = workers.free_at(connection, worker)
@@ -189,7 +191,8 @@ def _companions(connection: Connection, queries: _Queries, first: Any, seconds: 
     if together == 1 or first.failed:
         return []
     of = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
-    job_ids, left = [], seconds - (first.seconds or 0.0)
+    job_ids = []
+    left = seconds - (first.seconds or 0.0)
     for job in connection.execute(queries.alike.limit(together - 1), of).all():
         if job.needs == first.needs and (job.seconds or 0.0) <= left:
             left -= job.seconds or 0.0
@@ -223,7 +226,9 @@ class Out(NamedTuple):
 def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
     """The offered jobs, in any state, for which candidates of the campaign are pending, and the control's that are
     not over."""
-    cc, j, r = t.campaign_candidate.c, t.job.c, t.rung.c
+    cc = t.campaign_candidate.c
+    j = t.job.c
+    r = t.rung.c
     ended = sa.select(sa.func.max(t.attempt.c.id)).where(t.attempt.c.job_id == j.id, t.attempt.c.ended_at.is_not(None))
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, sa.func.coalesce(ended.scalar_subquery(), 0))
@@ -267,7 +272,8 @@ class Ended:
 
 def ended(connection: Connection, out: Mapping[int, Out]) -> list[Ended]:
     """Returns those of the offered jobs that are neither queued nor running. out: {job id: offered job}."""
-    j, a = t.job.c, t.attempt.c
+    j = t.job.c
+    a = t.attempt.c
     query = (
         sa.select(j.id, j.state, j.outcome, j.kills, j.losses, a.id, a.cost, a.wall_seconds, a.reason, a.detail)
         .outerjoin(t.attempt, a.job_id == j.id)

@@ -98,7 +98,8 @@ class Running:
 
 def register(connection: Connection, new: NewWorker) -> None:
     """Register the worker. Registering again after a lost connection renews its row."""
-    w, now = t.worker.c, db_now(connection)
+    w = t.worker.c
+    now = db_now(connection)
     values = {**vars(new), "queues": list(new.queues), "seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)}
     changed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
     if not changed.rowcount:
@@ -107,7 +108,8 @@ def register(connection: Connection, new: NewWorker) -> None:
 
 def seen(connection: Connection, name: str) -> bool:
     """Record that the worker lives. Returns whether it is draining."""
-    w, now = t.worker.c, db_now(connection)
+    w = t.worker.c
+    now = db_now(connection)
     changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
     changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
     return bool(connection.execute(changed).scalar_one_or_none())
@@ -150,7 +152,11 @@ def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
 
 def running(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[Running]:
     """The jobs that workers hold, longest running first. campaign_id: only jobs of this campaign."""
-    j, r, c, a, n = t.job.c, t.rung.c, t.campaign.c, t.attempt.c, t.candidate_name.c
+    j = t.job.c
+    r = t.rung.c
+    c = t.campaign.c
+    a = t.attempt.c
+    n = t.candidate_name.c
     of_campaign = sa.or_(n.campaign_id.is_(None), n.campaign_id == j.campaign_id)
     first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(n.id).limit(1)
     query = (
@@ -249,7 +255,8 @@ class Free:
 def free_at(connection: Connection, worker: NewWorker) -> Free:
     """The worker's free resources. Its row stays locked, so that two of its slots cannot claim at the same time."""
     connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker.name).with_for_update())
-    j, a = t.job.c, t.attempt.c
+    j = t.job.c
+    a = t.attempt.c
     query = (
         sa.select(j.lease_owner, a.holds)
         .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
@@ -259,7 +266,8 @@ def free_at(connection: Connection, worker: NewWorker) -> Free:
     held = [
         (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
     ]
-    used, gpus = in_use(held), {i for _, holds in held for i in (holds or {}).get(GPU, ())}
+    used = in_use(held)
+    gpus = {i for _, holds in held for i in (holds or {}).get(GPU, ())}
     amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
     return Free(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
 

@@ -15,7 +15,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
-REVIEWED, SENT_BACK = "reviewed", "sent_back"  # kinds of a reviewer's submission
+REVIEWED = "reviewed"
+SENT_BACK = "sent_back"  # kinds of a reviewer's submission
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ def counts(
     the word of a chemist."""
     if not rung_ids:
         return None
-    j, task = t.job.c, t.lab_task.c
+    j = t.job.c
+    task = t.lab_task.c
     waits = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
     of = sa.case((j.state != JobState.QUEUED, j.state), (waits, "waiting"), else_=j.state).label("of")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
@@ -139,7 +140,9 @@ class Untouched(NamedTuple):
 def untouched(connection: Connection, campaign_id: int) -> list[Untouched]:
     """The campaign's tasks on which no person has acted: not claimed, promoted or approved, without a vial, and no
     other measurement of the candidate was begun. Those that the audit has drawn are left out, too."""
-    j, task, d = t.job.c, t.lab_task.c, t.decision.c
+    j = t.job.c
+    task = t.lab_task.c
+    d = t.decision.c
     other = t.job.alias("other")
     begun = (JobState.RUNNING, JobState.DONE)
     beside = (other.c.rung_id == j.rung_id, other.c.candidate_id == j.candidate_id, other.c.state.in_(begun))
@@ -169,7 +172,8 @@ def listed(
     urgent one of each campaign in turn, since campaigns measure urgency in different units. among: ids of the campaigns
     that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer waits for a
     second person, also corrections. skip: number of tasks on the pages before."""
-    j, c = t.job.c, t.campaign.c
+    j = t.job.c
+    c = t.campaign.c
     query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     if not in_review:
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
@@ -189,7 +193,9 @@ def listed(
 
 def _asked_elsewhere() -> sa.ColumnElement[bool]:
     """Whether a task asks for what an earlier or a claimed task of another campaign asks for, too."""
-    j, other, campaign = t.job.c, t.job.alias("other"), t.campaign.alias("of_other")
+    j = t.job.c
+    other = t.job.alias("other")
+    campaign = t.campaign.alias("of_other")
     o = other.c
     is_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, campaign.c.state.not_in(AT_REST)))
     same = (o.queue == QUEUE, o.state.in_(jobs.UNFINISHED), o.evidence_key == j.evidence_key, o.id != j.id)
@@ -209,7 +215,8 @@ def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
 
 def people_beside(connection: Connection, task: LabTask) -> set[str]:
     """The people who have claimed or answered another measurement of the task's candidate at its rung."""
-    j, s = t.job.c, t.submission.c
+    j = t.job.c
+    s = t.submission.c
     beside = (j.rung_id == task.rung_id, j.candidate_id == task.candidate_id, j.id != task.id)
     claimed = sa.select(j.lease_owner).where(*beside, j.state == JobState.RUNNING)
     answered = sa.select(s.who).join(t.job, j.id == s.job_id).where(*beside)
@@ -232,7 +239,8 @@ def find(connection: Connection, task_id: int) -> LabTask | None:
 
 def claim_of(connection: Connection, task_id: int) -> Claim | None:
     """The claim of a task that somebody has; None if nobody has it."""
-    j, a = t.job.c, t.attempt.c
+    j = t.job.c
+    a = t.attempt.c
     query = (
         sa.select(a.id, j.fence)
         .select_from(t.job.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
@@ -249,7 +257,8 @@ def changed(connection: Connection, task_id: int, **values: object) -> None:
     connection.execute(update.values(**values, version=task.version + 1))
 
 
-_A, _S = t.attempt.c, t.sample.c
+_A = t.attempt.c
+_S = t.sample.c
 _TASKS = (
     sa.select(
         t.job.c.id,

@@ -19,7 +19,11 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT, evidence_as_of
 
-_J, _U, _P, _A, _E = t.trajectory.c, t.turn.c, t.proposal.c, t.attempt.c, t.evidence.c
+_J = t.trajectory.c
+_U = t.turn.c
+_P = t.proposal.c
+_A = t.attempt.c
+_E = t.evidence.c
 
 
 class EpisodeRow(NamedTuple):
@@ -159,7 +163,10 @@ def _imports(
     connection: Connection, imported: Collection[tuple[str, str]], candidate_ids: Sequence[int], as_of: int
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
     """Yields the same for imported values. A value that was corrected counts once, as it stands at the watermark."""
-    current, q, p, level = evidence_as_of(as_of), t.quantity.c, t.property_.c, t.level.c
+    current = evidence_as_of(as_of)
+    q = t.quantity.c
+    p = t.property_.c
+    level = t.level.c
     e = current.c
     query = (
         sa.select(e.candidate_id, _A.id, _A.cost, _A.n_candidates)
@@ -177,7 +184,8 @@ def _imports(
 
 def shares(connection: Connection, evidence_ids: Sequence[int]) -> Mapping[int, Mapping[str, float]]:
     """{evidence id: what it cost}: its share of the attempt that computed it. Imported evidence has no attempt."""
-    a, e = t.attempt.c, t.evidence.c
+    a = t.attempt.c
+    e = t.evidence.c
     query = sa.select(e.id, a.cost, a.n_candidates).select_from(t.evidence.join(t.attempt, a.id == e.attempt_id))
     rows = connection.execute(query.where(among(connection, e.id, evidence_ids))).all() if evidence_ids else ()
     return {int(id_): {name: amount / max(n, 1) for name, amount in cost.items()} for id_, cost, n in rows}
@@ -195,7 +203,8 @@ def of_computations(
     connection: Connection, computations: Sequence[Computation], candidate_ids: Sequence[int], as_of: int
 ) -> Mapping[int, list[EvidenceCost]]:
     """{candidate id: the cost of each answer of these computations up to a watermark}."""
-    a, e = t.attempt.c, t.evidence.c
+    a = t.attempt.c
+    e = t.evidence.c
     chosen = (
         sa.and_(e.verifier == one.verifier, e.verifier_version == one.version, e.settings_hash == one.settings_hash)
         for one in computations

@@ -15,7 +15,8 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import CandidatePart
 
-_G, _J = t.rollout_group.c, t.trajectory.c
+_G = t.rollout_group.c
+_J = t.trajectory.c
 GroupState = Literal["open", "complete", "broken"]
 
 
@@ -150,7 +151,8 @@ class GroupCounts(NamedTuple):
 
 def counts(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupCounts]:
     """{group id: its state, and the number of its turns and proposals}."""
-    u, p = t.turn.c, t.proposal.c
+    u = t.turn.c
+    p = t.proposal.c
     of_groups = sa.select(_G.id, _G.state).where(among(connection, _G.id, group_ids))
     states = {id_: state for id_, state in connection.execute(of_groups)}
     mine = among(connection, _J.group_id, group_ids)

@@ -15,7 +15,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, id_of_hash
 from sciagent.store.database.engine import db_now
 
-_V, _R = t.reward_version.c, t.reward.c
+_V = t.reward_version.c
+_R = t.reward.c
 
 
 class RewardVersionRow(NamedTuple):
@@ -191,7 +192,8 @@ def of_episode(
 
 def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
     """{turn id: (number of its trajectory, its own number)} of the campaign's turns that have rewards."""
-    u, j = t.turn.c, t.trajectory.c
+    u = t.turn.c
+    j = t.trajectory.c
     query = sa.select(u.id, j.number, u.number).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
     rows = connection.execute(query.where(j.campaign_id == campaign_id))
     return {int(id_): (int(episode), int(turn)) for id_, episode, turn in rows}

@@ -21,7 +21,8 @@ from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.feature_tables import training_use
 
-_E, _A = t.evaluation.c, t.evaluation_arm.c
+_E = t.evaluation.c
+_A = t.evaluation_arm.c
 
 
 class EvaluationOfPolicy(NamedTuple):
@@ -65,7 +66,10 @@ def groups_with_news(connection: Connection, campaign_id: int, after: int) -> li
 
     The work is that of the new evidence, however many groups there are.
     """
-    e, p, u, j = t.evidence.c, t.proposal.c, t.turn.c, t.trajectory.c
+    e = t.evidence.c
+    p = t.proposal.c
+    u = t.turn.c
+    j = t.trajectory.c
     query = (
         sa.select(j.group_id)
         .distinct()
@@ -87,7 +91,8 @@ def write(connection: Connection, policy_id: int, reward_version: int, turn_ids:
 
 def of_groups(connection: Connection, group_ids: Sequence[int]) -> list[tuple[int, int, int]]:
     """(group id, id of the policy, id of the version of rewards) of each use of a turn of these groups, in order."""
-    u, j = training_use.c, t.trajectory.c
+    u = training_use.c
+    j = t.trajectory.c
     query = sa.select(j.group_id, u.policy_id, u.reward_version_id)
     query = query.select_from(training_use.join(t.turn, t.turn.c.id == u.turn_id).join(t.trajectory))
     rows = connection.execute(query.where(among(connection, j.group_id, group_ids)).order_by(u.id))

@@ -19,7 +19,9 @@ from sciagent.store.people import audit
 from sciagent.store.people.persons import Person
 
 SEEN_EVERY = timedelta(minutes=5)  # between two notes of when a session was used
-_A, _P, _M = t.access.c, t.person.c, t.membership.c
+_A = t.access.c
+_P = t.person.c
+_M = t.membership.c
 
 
 class AccessKind(StrEnum):
@@ -96,7 +98,8 @@ def create(
     """Make an access; returns (secret, id). The secret is not kept. A new link ends the earlier ones."""
     if kind in (AccessKind.INVITE, AccessKind.RESET):
         revoke_all(connection, person_id, (AccessKind.INVITE, AccessKind.RESET))
-    secret, now = secrets.token_urlsafe(32), db_now(connection)
+    secret = secrets.token_urlsafe(32)
+    now = db_now(connection)
     values = {
         "person_id": person_id,
         "kind": str(kind),

@@ -128,17 +128,21 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
     """Check the chain. since: hash of an entry that was noted before; the entries after it are checked.
 
     Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
-    last, before = 0, FIRST
+    last = 0
+    before = FIRST
     if since is not None:
         start = connection.execute(sa.select(_A.id).where(_A.hash == since)).scalar()
         if start is None:
             raise UsageError(f"no entry of the audit trail has the hash {since[:64]}: what was noted was rewritten")
-        last, before = start - 1, connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
+        last = start - 1
+        before = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
     n = 0
     for entry in entries(connection, last):
         if fault := _fault(connection, entry, last, before):
             return AuditCheck(n, before, fault)
-        last, before, n = entry.id, entry.hash, n + 1
+        last = entry.id
+        before = entry.hash
+        n = n + 1
     counted = int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == COUNTER)).scalar_one())
     missing = f"entries {last + 1} to {counted} are missing" if last < counted else None
     return AuditCheck(n, before, missing)

@@ -17,7 +17,8 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
 LOGIN = re.compile(r"[a-z][a-z0-9._-]{0,63}")
-_P, _M = t.person.c, t.membership.c
+_P = t.person.c
+_M = t.membership.c
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,11 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     A molecule entered by the present versions of the chemistry libraries is read from its columns, since an InChI takes
     4 ms; others are built from their payloads, too.
     """
-    c, candidates = t.candidate.c, dict[int, Candidate]()
+    c = t.candidate.c
+    candidates = dict[int, Candidate]()
     columns = [c[name] for name in CandidateColumns._fields]
-    query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *columns), dict[int, _Row]()
+    query = sa.select(c.id, c.kind, c.standardiser, c.library, *columns)
+    others = dict[int, _Row]()
     for id_, kind, standardiser, library, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
         is_ours = (standardiser, library) == subject_of(kind).versions()
         row = _Row(kind, CandidateColumns(*about), is_ours)
@@ -141,7 +143,8 @@ def shown_as(
 
     kinds: of candidates, without molecules. campaign_id: None for the whole ledger.
     """
-    c, cc = t.candidate.c, t.campaign_candidate.c
+    c = t.candidate.c
+    cc = t.campaign_candidate.c
     query = (
         sa.select(c.id, c.key, c.text).where(t.is_no_molecule, c.text == storable(text), c.kind.in_(kinds)).limit(20)
     )
@@ -178,7 +181,8 @@ def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[
 
 def name_fields(connection: Connection, campaign_id: int) -> list[str]:
     """Returns the fields of the names that the candidates of a campaign have, the oldest first."""
-    cc, c = t.campaign_candidate.c, t.candidate_name.c
+    cc = t.campaign_candidate.c
+    c = t.candidate_name.c
     query = (
         sa.select(c.field, sa.func.min(c.id).label("first"))
         .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
@@ -260,7 +264,8 @@ def tried(connection: Connection, campaign_id: int, latest: int, most: int, part
         .limit(latest)
         .subquery()
     )
-    r, n = recent.c, sa.func.count()
+    r = recent.c
+    n = sa.func.count()
     grouped = (
         sa.select(
             n.label("n"),

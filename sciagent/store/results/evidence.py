@@ -73,7 +73,8 @@ _MEASURED = tuple(
 )
 _OF_KEY = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
 _OF_EVIDENCE = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
-_key_values, _evidence_values = attrgetter(*_OF_KEY), attrgetter(*_OF_EVIDENCE)
+_key_values = attrgetter(*_OF_KEY)
+_evidence_values = attrgetter(*_OF_EVIDENCE)
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
 
 
@@ -211,7 +212,8 @@ def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[
 
     Properties and levels are inserted in order, so that two writers cannot deadlock.
     """
-    names, levels = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
+    names = sorted({m.property for m in measured})
+    levels = {level.hash: level for level in {m.level for m in measured}}
     known = _known(connection, names, sorted(levels)) if measured else {}
     if len(known) < len(names) + len(levels):
         new = map(properties().__getitem__, names)
@@ -225,7 +227,8 @@ def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[
 
 def _known(connection: Connection, names: Sequence[str], hashes: Sequence[str]) -> dict[tuple[bool, str], int]:
     """{(True, name of a property) or (False, hash of a level): id}."""
-    p, level = t.property_.c, t.level.c
+    p = t.property_.c
+    level = t.level.c
     query = sa.union_all(
         sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, names)),
         sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, hashes)),
@@ -234,7 +237,8 @@ def _known(connection: Connection, names: Sequence[str], hashes: Sequence[str]) 
 
 
 def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
-    finding, key = evidence.finding, evidence.key
+    finding = evidence.finding
+    key = evidence.key
     return {
         "key": key.hash,
         **dict(zip(_OF_KEY, _key_values(key), strict=True)),
@@ -295,7 +299,8 @@ def latest(
 
 def evidence_as_of(watermark: int) -> sa.Subquery:
     """The evidence that was current at a watermark, with the columns of `current_evidence`."""
-    e, later = t.evidence.c, t.evidence.alias("later")
+    e = t.evidence.c
+    later = t.evidence.alias("later")
     superseded = sa.exists().where(later.c.supersedes_id == e.id, later.c.watermark <= watermark)
     return sa.select(*t.evidence.c).where(e.watermark <= watermark, ~superseded).subquery("evidence_as_of")
 
@@ -307,7 +312,9 @@ def all_of(
     source: sa.FromClause = t.current_evidence,
 ) -> list[RecordedEvidence]:
     """The evidence of these candidates that a query selects from `source`, with its values."""
-    e, q, width = source.c, t.quantity.c, len(_RECORDED)
+    e = source.c
+    q = t.quantity.c
+    width = len(_RECORDED)
     query = query.add_columns(*_MEASURED).select_from(source.outerjoin(t.quantity, q.evidence_id == e.id))
     query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
     rows = connection.execute(query).all()

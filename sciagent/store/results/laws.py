@@ -101,7 +101,8 @@ class Log:
 
 def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> Log:
     """The log of the campaign. as_of: only what was written before this watermark; None: all of it."""
-    c, log = t.law.c, Log()
+    c = t.law.c
+    log = Log()
     query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
     query = query if as_of is None else query.where(c.watermark < as_of)
     for news in connection.execute(query).scalars():

@@ -61,7 +61,8 @@ def values_of(
 ) -> dict[int, Values | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
-    e, q = t.current_evidence.c, t.quantity.c
+    e = t.current_evidence.c
+    q = t.quantity.c
     query = reusable(computation, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )

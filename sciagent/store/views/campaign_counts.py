@@ -124,10 +124,12 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     by_tier: Counter[str] = Counter()
     for place in standing:
         by_tier[place.hit_tier or ""] += place.candidates
-    jobs, costs = jobs_by_rung(connection, row.id), spent_by_rung(connection, row.id)
+    jobs = jobs_by_rung(connection, row.id)
+    costs = spent_by_rung(connection, row.id)
     rates = _rates(connection, row)
     ladder = all_rungs(connection, row.id)
-    p, d = t.proposal.c, t.decision.c
+    p = t.proposal.c
+    d = t.decision.c
     own = p.campaign_id == row.id
     unreadable = count(connection, t.proposal, *_unreadable(row))
     return CampaignCounts(
@@ -186,7 +188,9 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
     stated = row.spec.get("standardise")
     if not isinstance(stated, Mapping) or "ph" not in stated:
         return ()
-    e, counts, named = t.event.c, dict[str, int](), dict[str, list[str]]()
+    e = t.event.c
+    counts = dict[str, int]()
+    named = dict[str, list[str]]()
     query = sa.select(e.kind, e.payload).where(e.campaign_id == row.id, e.kind.in_((AMBIGUOUS_STATE, NO_STATE)))
     for kind, payload in connection.execute(query.order_by(e.id)):
         counts[kind] = counts.get(kind, 0) + payload["n"]
@@ -243,7 +247,8 @@ def _why_unreadable(text: str, detail: str | None, rationale: str | None) -> str
 
 
 def _amended_since_end(connection: Connection, campaign_id: int) -> bool:
-    a, e = t.campaign_amendment.c, t.event.c
+    a = t.campaign_amendment.c
+    e = t.event.c
     changed = connection.execute(sa.select(sa.func.max(a.at)).where(a.campaign_id == campaign_id)).scalar()
     ended = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == "ended")
     end = connection.execute(ended).scalar()
@@ -290,7 +295,8 @@ def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, f
     used = left = sum(amount for amount, _ in mine)
     free_at = None
     for amount, at in mine if used >= limit["amount"] else ():
-        left, free_at = left - amount, datetime.fromtimestamp(at + WEEK, UTC)
+        left = left - amount
+        free_at = datetime.fromtimestamp(at + WEEK, UTC)
         if left < limit["amount"]:
             break
     return RateUse(**limit, used=used, more_at=free_at)
@@ -307,7 +313,8 @@ def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: flo
     above = sum(place.candidates for place in places if place.position > rung.position)
     passed = above + sum(place.candidates for place in here if place.verdict == Verdict.PASS)
     failed = ended(Verdict.FAIL, Verdict.NOT_APPLICABLE)
-    inconclusive, errors = ended(Verdict.INCONCLUSIVE), ended(Verdict.ERROR)
+    inconclusive = ended(Verdict.INCONCLUSIVE)
+    errors = ended(Verdict.ERROR)
     return RungCounts(
         rung=rung.name,
         tier=Tier(rung.tier),

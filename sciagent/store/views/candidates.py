@@ -23,7 +23,8 @@ from sciagent.store.results import pooled
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT, measured_of, under
 
-_CC, _CE = t.campaign_candidate.c, t.current_evidence.c
+_CC = t.campaign_candidate.c
+_CE = t.current_evidence.c
 GENERATIONS = 4  # generations of a lineage that are shown
 FILES = 20  # artifacts of one piece of evidence that are listed
 
@@ -257,7 +258,8 @@ def _answers(
     if not rows:
         return {}
     ids = [row.id for _, row in rows]
-    values, files = measured_of(connection, ids), _files(connection, ids)
+    values = measured_of(connection, ids)
+    files = _files(connection, ids)
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
         more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
@@ -269,7 +271,8 @@ def _answers(
 
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[tuple[str, str, int, str]]]:
-    a, by_evidence = t.artifact.c, dict[int, list[tuple[str, str, int, str]]]()
+    a = t.artifact.c
+    by_evidence = dict[int, list[tuple[str, str, int, str]]]()
     query = sa.select(a.evidence_id, a.name, a.sha256, a.size, a.media_type)
     for id_, *file in connection.execute(query.where(among(connection, a.evidence_id, evidence_ids)).order_by(a.id)):
         by_evidence.setdefault(id_, []).append(tuple(file))
@@ -278,7 +281,9 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
 
 def origin(connection: Connection, candidate: Ranked) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
-    p, u, j = t.proposal.c, t.turn.c, t.trajectory.c
+    p = t.proposal.c
+    u = t.turn.c
+    j = t.trajectory.c
     query = (
         sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at, p.detail)
         .select_from(t.proposal)
@@ -292,8 +297,11 @@ def origin(connection: Connection, candidate: Ranked) -> Origin:
 
 def _ancestors(connection: Connection, candidate: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
     """Ancestors by generation: parents in the candidate's own proposal to the campaign, then in any proposal."""
-    cp, c = t.candidate_parent.c, t.candidate.c
-    generations, ids, seen = [], [candidate.id], {candidate.id}
+    cp = t.candidate_parent.c
+    c = t.candidate.c
+    generations = []
+    ids = [candidate.id]
+    seen = {candidate.id}
     for generation in range(GENERATIONS):
         query = (
             sa.select(cp.operation, c.id, c.key, c.text)

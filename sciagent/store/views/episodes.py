@@ -23,7 +23,10 @@ from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.queries import stream, with_proposer
 
-_CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
+_CC = t.campaign_candidate.c
+_P = t.proposal.c
+_U = t.turn.c
+_J = t.trajectory.c
 LOOKED_AT = 400  # number of best candidates whose episodes are read
 
 
@@ -180,7 +183,8 @@ def handed(connection: Connection, row: CampaignRow) -> list[Handed]:
 
 def brought(connection: Connection, row: CampaignRow, first_paid: int) -> list[Brought]:
     """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
-    paid, hit_in_seeds = _CC.depth >= first_paid, sa.and_(_CC.is_hit, _CC.in_seeds)
+    paid = _CC.depth >= first_paid
+    hit_in_seeds = sa.and_(_CC.is_hit, _CC.in_seeds)
     numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (paid, _CC.is_hit, hit_in_seeds)]
     query = (
         sa.select(_J.proposer, *numbers, sa.func.max(_CC.utility))
@@ -243,7 +247,9 @@ def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple
 
 def booked_for_jobs() -> Any:
     """A join of costs booked for jobs, with the candidates and the proposals that first brought them."""
-    s, a, j = t.spend.c, t.attempt.c, t.job.c
+    s = t.spend.c
+    a = t.attempt.c
+    j = t.job.c
     here = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
     jobs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
     return jobs.join(t.campaign_candidate, here).outerjoin(t.proposal, _P.id == _CC.proposal_id)

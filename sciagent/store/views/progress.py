@@ -32,7 +32,10 @@ from sciagent.store.views.candidates import of_rung, rung_values
 from sciagent.store.views.episodes import booked_for_jobs, turn_cost
 from sciagent.store.views.queries import booked, stream, with_proposer
 
-_CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
+_CC = t.campaign_candidate.c
+_P = t.proposal.c
+_U = t.turn.c
+_J = t.trajectory.c
 _Event = tuple[datetime, str | None, float, bool | None, float | None]  # time, proposer, core-seconds, hit, utility
 
 
@@ -84,7 +87,8 @@ def _steps(events: Iterable[_Event], points: int) -> dict[str | None, list[Progr
 
 def _paid(connection: Connection, row: CampaignRow, terminal: RungRow, costs: Any, proposer: Any) -> Iterator[_Event]:
     """Booked core-seconds, with hit and utility if they paid for an answer of the terminal rung."""
-    s, a = t.spend.c, t.attempt.c
+    s = t.spend.c
+    a = t.attempt.c
     settles = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, t.job.c.replicate == 0)
     query = (
         sa.select(s.at, proposer, s.amount, sa.case((settles, _CC.is_hit)), sa.case((settles, _CC.utility)))
@@ -217,7 +221,9 @@ def _replicates(
 
     There are two queries, since for a single one the database may first read every value of the property.
     """
-    e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
     of_source = e.verifier == IMPORT if rung is None else of_rung(rung)
     evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
@@ -246,7 +252,9 @@ def _replicates(
 
 def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
     """Names of the properties for which candidates of the campaign have imported values."""
-    e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
     query = (
         sa.select(p.name)
         .distinct()
@@ -274,7 +282,8 @@ def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
 
 def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
     """The candidates and hits that two campaigns share, and the first of the shared hits."""
-    a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
+    a = t.campaign_candidate.alias("a")
+    b = t.campaign_candidate.alias("b")
     joined = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == second.id))
     both_hit = sa.and_(a.c.is_hit, b.c.is_hit)
     sums = (sa.func.coalesce(sa.func.sum(sa.case((hit, 1), else_=0)), 0) for hit in (both_hit, a.c.is_hit, b.c.is_hit))
@@ -308,7 +317,10 @@ def spreads(
     Only candidates that the campaign itself took to the rung count; the ledger may have values of others.
     units: units of the answer, by property.
     """
-    e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    level = t.level.c
     statistics = (sa.func.count(), sa.func.min(q.value), sa.func.avg(q.value), sa.func.max(q.value))
     query = (
         sa.select(level.label, q.unit, *statistics)
@@ -320,7 +332,8 @@ def spreads(
         .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
-    fit, found = rung.fits.get(name), []
+    fit = rung.fits.get(name)
+    found = []
     for label, unit, n, *numbers in connection.execute(query):
         low, mean, high = (Quantity(fit.value(number) if fit else number, unit) for number in numbers)
         level_label = fit.level_of(label) if fit else label

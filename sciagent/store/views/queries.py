@@ -57,7 +57,8 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
         else:
             here["set aside"] += n
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
-    ladder, skipped = row.spec.get("ladder", ()), 0
+    ladder = row.spec.get("ladder", ())
+    skipped = 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
         skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
     return Passage(
@@ -76,7 +77,9 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
 
 def _refused(connection: Connection, rung: RungRow) -> int:
     """Number of candidates that the rung refused, computed or reused."""
-    j, d, e = t.job.c, t.decision.c, t.evidence.c
+    j = t.job.c
+    d = t.decision.c
+    e = t.evidence.c
     reused = t.decision.join(t.evidence, e.id == d.evidence_id)
     reuse = (d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
     computed = count(connection, t.job, j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
@@ -86,7 +89,8 @@ def _refused(connection: Connection, rung: RungRow) -> int:
 def fate() -> Any:
     """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
     evidence), `refused`, `inconclusive`, `passed`, `failed`."""
-    a, r = t.attempt.c, t.rung.c
+    a = t.attempt.c
+    r = t.rung.c
     return sa.case(
         (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
         (a.outcome == Outcome.REFUSED, "refused"),
@@ -100,7 +104,10 @@ def fate() -> Any:
 
 def booked() -> Any:
     """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
-    s, a, j, r = t.spend.c, t.attempt.c, t.job.c, t.rung.c
+    s = t.spend.c
+    a = t.attempt.c
+    j = t.job.c
+    r = t.rung.c
     return (
         t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
         .outerjoin(t.job, j.id == a.job_id)
@@ -111,7 +118,8 @@ def booked() -> Any:
 
 def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
     """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
-    s, what = t.spend.c, fate().label("fate")
+    s = t.spend.c
+    what = fate().label("fate")
     query = (
         sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
         .select_from(booked())
@@ -140,10 +148,8 @@ def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[An
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
     candidate."""
     p = t.proposal.c
-    turned_away, example = (
-        (p.campaign_id == row.id, p.status != "new"),
-        sa.select(p.id, p.candidate_id, p.text, p.detail),
-    )
+    turned_away = (p.campaign_id == row.id, p.status != "new")
+    example = sa.select(p.id, p.candidate_id, p.text, p.detail)
     return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
 
 
@@ -151,7 +157,8 @@ def _with_examples(
     connection: Connection, by: Sequence[Any], id_: Any, of: Sequence[Any], example: sa.Select[Any], limit: int
 ) -> list[Any]:
     """(columns `by`, n, columns of the example with the smallest id) of each group, the largest group first."""
-    n, first = sa.func.count().label("n"), sa.func.min(id_).label("first")
+    n = sa.func.count().label("n")
+    first = sa.func.min(id_).label("first")
     groups = sa.select(*by, n, first).where(*of).group_by(*by).order_by(n.desc(), "first").limit(limit)
     counted = connection.execute(groups).all()
     query = example.where(id_.in_([smallest for *_, smallest in counted]))
@@ -169,7 +176,10 @@ def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200
 
 def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
     """(rung id, campaign that paid or None, source of the evidence, n) of all reused answers."""
-    d, e, a, c = t.decision.c, t.evidence.c, t.attempt.c, t.campaign.c
+    d = t.decision.c
+    e = t.evidence.c
+    a = t.attempt.c
+    c = t.campaign.c
     query = (
         sa.select(d.rung_id, c.name, e.source, sa.func.count().label("n"))
         .select_from(t.decision)
@@ -192,7 +202,9 @@ def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> li
 
 def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
     """(engine versions, time) of the rung's latest and reused evidence; a sample of at most 2 x `limit`."""
-    a, e, d = t.attempt.c, t.evidence.c, t.decision.c
+    a = t.attempt.c
+    e = t.evidence.c
+    d = t.decision.c
     latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
     own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
     taken = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
@@ -204,7 +216,11 @@ def measures(connection: Connection, rung: RungRow, property_name: str, looked_a
     """Whether the rung has given this property, judged by its latest answers and reused answers."""
     if property_name in rung.derived:
         return True
-    q, p, e, d, a = t.quantity.c, t.property_.c, t.evidence.c, t.decision.c, t.attempt.c
+    q = t.quantity.c
+    p = t.property_.c
+    e = t.evidence.c
+    d = t.decision.c
+    a = t.attempt.c
     tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
     taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
     own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
@@ -215,7 +231,8 @@ def measures(connection: Connection, rung: RungRow, property_name: str, looked_a
 
 def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[Any]:
     """People's directives, the latest first, as mappings: at, who, verb, candidate (its text), payload, why."""
-    d, c = t.directive.c, t.candidate.c
+    d = t.directive.c
+    c = t.candidate.c
     query = (
         sa.select(d.at, d.who, d.verb, c.text.label("candidate"), d.payload, d.why)
         .outerjoin(t.candidate, c.id == d.candidate_id)
@@ -229,7 +246,10 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> li
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     """(candidate id, id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale,
     predicted) of every proposal, by status and in order of arrival."""
-    p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
+    p = t.proposal.c
+    u = t.turn.c
+    j = t.trajectory.c
+    c = t.candidate.c
     fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
     query = (
         sa.select(p.candidate_id, p.id, p.at, u.number, j.proposer, *fate)
@@ -243,7 +263,8 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
 
 def with_proposer(joined: Any) -> Any:
     """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
-    u, j = t.turn.c, t.trajectory.c
+    u = t.turn.c
+    j = t.trajectory.c
     return joined.outerjoin(t.turn, u.id == t.proposal.c.turn_id).outerjoin(t.trajectory, j.id == u.trajectory_id)
 
 

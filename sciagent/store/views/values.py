@@ -94,7 +94,11 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
 
     after: the cursor of the previous page; 0 for the first page.
     """
-    q, c, p, lv, e = t.quantity.c, t.candidate.c, t.property_.c, t.level.c, t.current_evidence.c
+    q = t.quantity.c
+    c = t.candidate.c
+    p = t.property_.c
+    lv = t.level.c
+    e = t.current_evidence.c
     value = (c.key, c.text, p.name, q.value, q.uncertainty, q.unit, q.censoring, lv.label)
     record = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
     query = _joined(sa.select(q.id, *value, *record), wanted).where(q.id > after).order_by(q.id).limit(n)
@@ -122,7 +126,9 @@ def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[Ledg
 
 
 def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
-    q, e, a = t.quantity.c, t.current_evidence.c, t.attempt.c
+    q = t.quantity.c
+    e = t.current_evidence.c
+    a = t.attempt.c
     query = (
         query.select_from(t.quantity)
         .join(t.current_evidence, e.id == q.evidence_id)
@@ -136,7 +142,8 @@ def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
     query = query.where(*(column == name for column, name in equal if name is not None))
     if wanted.campaign is None:
         return query
-    entered, named = t.campaign_candidate.c, t.campaign.alias("named")
+    entered = t.campaign_candidate.c
+    named = t.campaign.alias("named")
     members = sa.select(entered.candidate_id).join(named, named.c.id == entered.campaign_id)
     return query.where(e.candidate_id.in_(members.where(named.c.name == wanted.campaign)))
 
@@ -152,7 +159,10 @@ class ImportedLevel(NamedTuple):
 
 def imported_levels(connection: Connection, property_name: str) -> dict[str, ImportedLevel]:
     """{label of the level: imported values of the property}."""
-    e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    level = t.level.c
     query = (
         sa.select(level.label, e.candidate_id, e.source, q.value, q.uncertainty, q.censoring)
         .select_from(t.current_evidence)
@@ -168,7 +178,8 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
     for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
-        file, counts = file_of(source), files.setdefault(label, {})
+        file = file_of(source)
+        counts = files.setdefault(label, {})
         counts[file] = counts.get(file, 0) + 1
     return {
         label: ImportedLevel(

@@ -71,7 +71,9 @@ class EpisodeDesk:
     def __init__(self, turns: int, most: int, idle_seconds: float) -> None:
         """turns: of an episode, at most. most: number of open episodes. idle_seconds: an episode whose client is silent
         for longer is ended."""
-        self._turns, self._most, self._idle_seconds = turns, most, idle_seconds
+        self._turns = turns
+        self._most = most
+        self._idle_seconds = idle_seconds
         self.episodes: dict[int, OpenEpisode] = {}
         """The episodes that go on, by number; those of a group are opened together."""
         self.ended: dict[int, OpenEpisode] = {}
@@ -117,7 +119,8 @@ class EpisodeDesk:
         if len(self.episodes) + wish.siblings > self._most:
             message = f"{len(self.episodes)} episodes are open, and at most {self._most} may be; end some first"
             raise EpisodeError(429, message)
-        runner, seed = self._runner(driver, wish.policy), wish.seed
+        runner = self._runner(driver, wish.policy)
+        seed = wish.seed
         if wish.task is not None:
             seed = task_seed(driver.built.spec.seed, wish.task)
         plan = RolloutPlan(1, wish.siblings, self._turns, wish.policy, wish.purpose, seed, wish.group or "")
@@ -175,7 +178,9 @@ class EpisodeDesk:
             asked = trajectories.now(connection)
         for episode, answer, _, reply in turns:
             said = _reply(episode)
-            episode.asked, episode.used, episode.last = asked, time.monotonic(), (answer, said)
+            episode.asked = asked
+            episode.used = time.monotonic()
+            episode.last = (answer, said)
             if said.done:
                 self._forget(episode)
             reply.set_result(said)
@@ -227,7 +232,8 @@ def _reply(episode: OpenEpisode) -> EpisodeReply:
 
 def _is_next(turn: SentTurn) -> bool:
     """Returns whether a turn is to be carried out. A turn that was sent again gets the reply that it had."""
-    episode, number = turn.episode, len(turn.episode.sibling.episode.turns)
+    episode = turn.episode
+    number = len(turn.episode.sibling.episode.turns)
     if turn.number == number - 1 and episode.last is not None and episode.last[0] == turn.answer:
         turn.reply.set_result(episode.last[1])
     elif episode.sibling.ended is not None:
@@ -296,11 +302,16 @@ class LadderThread:
     def __init__(
         self, built: Built, workers: int | None, serve: Callable[[Driver], bool], leave: Callable[[str, bool], None]
     ) -> None:
-        self._built, self._workers, self._serve, self._leave = built, workers, serve, leave
-        self._bell, self._is_left = threading.Event(), False
+        self._built = built
+        self._workers = workers
+        self._serve = serve
+        self._leave = leave
+        self._bell = threading.Event()
+        self._is_left = False
         self._driver: Driver | None = None
         self._source: SeedsThenClients | None = None
-        self._started, self._stopping = threading.Event(), threading.Event()
+        self._started = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ladder")
         self.changed = threading.Condition()
         """Notified after each step of the driver."""

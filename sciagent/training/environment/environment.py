@@ -50,7 +50,8 @@ class RewardReader:
         check_scheduler(self._built, spec)
         if spec.watermark is not None:
             raise UsageError("watermark: an environment rewards by the evidence of now; leave it out")
-        self._spec, self._lock = spec, threading.Lock()
+        self._spec = spec
+        self._lock = threading.Lock()
         self._law: RewardLaw | None = None
         self._tried = -1
 
@@ -132,7 +133,9 @@ class Environment:
 
     def __init__(self, built: Built, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> None:
         """rewards: the description of the rewards, or its file. Raises UsageError."""
-        turns, most, idle_seconds = limits.get("turns", 6), limits.get("most", 256), limits.get("idle_seconds", 600.0)
+        turns = limits.get("turns", 6)
+        most = limits.get("most", 256)
+        idle_seconds = limits.get("idle_seconds", 600.0)
         for name, number, limit in (
             ("turns", turns, 1000),
             ("most", most, 10_000),
@@ -140,7 +143,9 @@ class Environment:
         ):
             if not 0 < number <= limit:
                 raise UsageError(f"{name}: {number} is not above 0 and up to {limit:g}")
-        self.built, self.most, self._turns = built, most, turns
+        self.built = built
+        self.most = most
+        self._turns = turns
         spec = rewards if isinstance(rewards, RewardSpec) else load_rewards(Path(rewards))
         self._rewards = RewardReader(built.ledger, built.row.name, spec)
         self._desk = EpisodeDesk(turns, most, idle_seconds)
@@ -189,7 +194,8 @@ class Environment:
         """Returns the first n tasks: all have the campaign's goal, each has a seed of its own."""
         if type(n) is not int or not 1 <= n <= MAX_TASKS:
             raise EpisodeError(400, f"n: {shown(n)} is no whole number from 1 to {MAX_TASKS}")
-        goal, seed = briefing.goal(self.built), self.built.spec.seed
+        goal = briefing.goal(self.built)
+        seed = self.built.spec.seed
         return [
             EnvironmentTask(task=i, campaign=self.campaign, goal=goal, seed=task_seed(seed, i), turns=self._turns)
             for i in range(n)
@@ -347,7 +353,8 @@ class LadderEpisode:
     """An episode of an environment."""
 
     def __init__(self, environment: Environment, opened: OpenedEpisode) -> None:
-        self._environment, self.opened = environment, opened
+        self._environment = environment
+        self.opened = opened
 
     @property
     def number(self) -> int:

@@ -26,7 +26,9 @@ class TrlLadder:
         """siblings: the `num_generations` of the trainer; so many episodes of a task begin alike and are compared.
         wait: longest time, in seconds, from the last call of an episode to its reward. An episode that is undecided
         then has none; TRL leaves it out. policy: name and version of the model in the ledger."""
-        self.environment, self.siblings, self.wait = environment, siblings, wait
+        self.environment = environment
+        self.siblings = siblings
+        self.wait = wait
         self.policy = policy
         """Name and version of the model in the ledger; a new one for new weights."""
         self._open: list[_TrlEpisode] = []
@@ -94,7 +96,8 @@ class _TrlEpisode:
         if self._ended is not None:
             return f"The episode has ended: {self._ended}."
         reply = self._episode.call(name, arguments)
-        self._ended, self._told = reply.ended, time.monotonic()
+        self._ended = reply.ended
+        self._told = time.monotonic()
         return "\n".join(str(message["content"]) for message in reply.messages)
 
 

@@ -146,7 +146,10 @@ class _Guard:
     send JSON where they change something."""
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._app, self._token, self._hosts, self._origins = app, token, hosts, origins
+        self._app = app
+        self._token = token
+        self._hosts = hosts
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         fault = self._fault(Headers(scope=scope), scope.get("method", "GET")) if "headers" in scope else None

@@ -136,7 +136,8 @@ def _stated(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path)
     return stated
 
 
-_CC, _D = t.campaign_candidate.c, t.decision.c
+_CC = t.campaign_candidate.c
+_D = t.decision.c
 
 
 def measure(connection: Connection, built: Built, planned: PlannedCampaign) -> EvaluatedCampaign:
@@ -190,7 +191,8 @@ def _core_seconds(connection: Connection, built: Built) -> float:
         for each in evidence.find_reusable(connection, ids, rung.verifier.computation).values()
     ]
     verified = sum(Cost(share).get("core_seconds", 0.0) for share in episodes.shares(connection, answers).values())
-    s, a = t.spend.c, t.attempt.c
+    s = t.spend.c
+    a = t.attempt.c
     mine = (s.campaign_id == built.row.id, s.resource == "core_seconds")
     sampled = sa.select(sa.func.coalesce(sa.func.sum(s.amount), 0.0)).where(*mine, s.attempt_id.is_(None))
     answered = sa.exists().where(t.evidence.c.attempt_id == a.id)
@@ -202,7 +204,9 @@ def _core_seconds(connection: Connection, built: Built) -> float:
 def _calls(connection: Connection, campaign_id: int) -> tuple[int, int]:
     """Returns the number of calls of a model, and of those that were carried out; of a script, the number of its
     proposals and of those that were molecules. An answer without a call counts as a call that was not carried out."""
-    u, j, p = t.turn.c, t.trajectory.c, t.proposal.c
+    u = t.turn.c
+    j = t.trajectory.c
+    p = t.proposal.c
     turns = sa.select(u.calls, u.message).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
     rows = connection.execute(turns.where(j.campaign_id == campaign_id))
     made = [calls or [{"ok": False}] for calls, message in rows if message is not None]
@@ -284,7 +288,8 @@ class KeptPolicy:
     """A model that outlives the campaign that asks it."""
 
     def __init__(self, policy: PolicyClient) -> None:
-        self._policy, self.name = policy, policy.name
+        self._policy = policy
+        self.name = policy.name
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         return self._policy.sample(messages, tools, sampling)
@@ -304,7 +309,8 @@ class OneByOne:
     """A policy that answers many questions at once, as a client that is asked one."""
 
     def __init__(self, policy: BatchPolicy) -> None:
-        self._policy, self.name = policy, policy.name
+        self._policy = policy
+        self.name = policy.name
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         [answer] = self._policy.answers([EpisodeQuestion(messages, tools, sampling)])

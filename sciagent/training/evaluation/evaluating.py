@@ -39,7 +39,8 @@ class Pool:
     """
 
     def __init__(self, ledger: Ledger, workers: int) -> None:
-        self._ledger, self._workers = ledger, workers
+        self._ledger = ledger
+        self._workers = workers
         self._runs = CampaignRuns(ledger)
         self._processes: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
@@ -168,7 +169,8 @@ class Evaluation:
     """
 
     def __init__(self, spec: EvaluateSpec, folder: Path, ledger: Ledger, workers: int = 1) -> None:
-        self._spec, self._ledger = spec, ledger
+        self._spec = spec
+        self._ledger = ledger
         self._pool = Pool(ledger, workers)
         self._failed: dict[str, list[str]] = {}
         self._models: dict[str, Model] = {}  # by arm

@@ -49,7 +49,8 @@ def ratios(numerators: Figures, denominators: Figures, drawn: Draws) -> Figures:
     The ratio is nan if its denominator is 0.
     """
     present = ~(np.isnan(numerators) | np.isnan(denominators))
-    up, down = np.where(present, numerators, 0.0), np.where(present, denominators, 0.0)
+    up = np.where(present, numerators, 0.0)
+    down = np.where(present, denominators, 0.0)
     tops = np.concatenate([[up.sum()], up[drawn].sum((1, 2))])
     bottoms = np.concatenate([[down.sum()], down[drawn].sum((1, 2))])
     found: Figures = np.divide(tops, bottoms, out=np.full_like(tops, np.nan), where=bottoms > 0)
@@ -101,7 +102,8 @@ class ArmFigures:
     def answer(self, drawn: Draws, policy: str | None, failed: Sequence[str]) -> EvaluatedArm:
         """Returns the figures of the arm, with intervals."""
         total = {name: sum(getattr(each, name) for each in self._campaigns) for name in TOTALS}
-        calls, valid = total.pop("calls"), total.pop("valid_calls")
+        calls = total.pop("calls")
+        valid = total.pop("valid_calls")
         intervals = {name: interval(values) for name, values in self.scores(drawn).items()}
         more = {"valid": round(valid / calls, 6) if calls else None, "policy": policy, "failed": tuple(failed)}
         return EvaluatedArm.model_validate({**total, **intervals, **more})
@@ -132,7 +134,8 @@ def differences(arms: Mapping[str, ArmFigures], drawn: Draws) -> Iterator[ArmDif
     """Yields each arm minus each arm before it, on the tasks and seeds that both have; none without such."""
     for before, name in combinations(arms, 2):
         missing = 0 * (arms[before].tables["hits"] + arms[name].tables["hits"])
-        scores, others = arms[name].scores(drawn, missing), arms[before].scores(drawn, missing)
+        scores = arms[name].scores(drawn, missing)
+        others = arms[before].scores(drawn, missing)
         minus: dict[str, Interval | None] = {key: interval(scores[key] - others[key]) for key in SCORES}
         if minus["hits_per_verification"] is not None:
             yield ArmDifference.model_validate({"arm": name, "minus": before, **minus})
@@ -171,7 +174,8 @@ def draw(answer: EvaluationAnswer, path: Path) -> None:
 
 def curve(answer: EvaluationAnswer, arm: str) -> tuple[Figures, Figures, Figures]:
     """Returns (n + 1,) mean, lower and upper end of the number of hits after 0, 1, …, n verifications."""
-    n, mine = answer.verifications, [each for each in answer.campaigns if each.arm == arm]
+    n = answer.verifications
+    mine = [each for each in answer.campaigns if each.arm == arm]
     table = np.full((len(answer.tasks), len(answer.seeds), n + 1), np.nan)
     for each in mine:
         table[answer.tasks.index(each.task), answer.seeds.index(each.seed)] = _hits_after(each, n)

@@ -160,7 +160,9 @@ def _evaluations(connection: Connection, policy_id: int) -> list[PolicyEvaluatio
 
 def _rewards(connection: Connection, policy_id: int) -> list[PolicyReward]:
     """Returns the mean outcomes of the policy's episodes, in the latest versions of rewards that have some of them."""
-    r, u, v = t.reward.c, t.turn.c, t.reward_version.c
+    r = t.reward.c
+    u = t.turn.c
+    v = t.reward_version.c
     query = (
         sa.select(v.id, t.campaign.c.name, sa.func.count(), sa.func.avg(r.value))
         .select_from(

@@ -138,7 +138,8 @@ def export(source: Path, to: str, folder: Path, command: str = "") -> ExportedDa
             f"{source} is a data set of {read.kind}; {to} takes {' or '.join(FORMATS[to])}. "
             f"Formats for {read.kind}: {', '.join(fits) or 'none'}"
         )
-    exporter, left_out = FORMATS[to][read.kind], Counter[str]()
+    exporter = FORMATS[to][read.kind]
+    left_out = Counter[str]()
     check_empty(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as inside:

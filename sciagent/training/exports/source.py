@@ -191,7 +191,8 @@ def write_split(source: DatasetFolder, split: Split, folder: Path, rows: Iterabl
     stored = pa.schema(
         [field.with_type(pa.list_(pa.string())) if field.name in converted else field for field in target]
     )
-    n, found = 0, iter(rows)
+    n = 0
+    found = iter(rows)
     with pq.ParquetWriter(folder / f"{split}.parquet", target, compression="zstd") as writer:
         while group := [_with_objects(row, converted) for row in islice(found, BATCH)]:
             writer.write_table(pa.Table.from_pylist(group, schema=stored).cast(target))

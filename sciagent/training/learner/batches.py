@@ -163,7 +163,8 @@ def _allowed(
     rows: Sequence[TrainingRow], places: Sequence[Any], allowed: AllowedSets | None, device: Any
 ) -> Any | None:
     """Returns (n, words) bits, or None if no trained token had a grammar."""
-    found, ends = list[tuple[Any, Any]](), np.cumsum([len(at) for at in places])
+    found = list[tuple[Any, Any]]()
+    ends = np.cumsum([len(at) for at in places])
     for row, at, end in zip(rows, places, ends, strict=True):
         for span in row.spans:
             inside = (at >= span.begin) & (at < span.end)

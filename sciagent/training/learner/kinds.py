@@ -163,7 +163,9 @@ def distilled_row(cells: Cells) -> TrainingRow:
 
 def hinted_row(cells: Cells, conversations: Conversations) -> TrainingRow:
     """Returns a row of a turn that failed: the tokens as they were sampled. The teacher sees the hint before them."""
-    prompt, answer, used = cells["prompt_ids"], cells["answer_ids"], cells["answer_mask"]
+    prompt = cells["prompt_ids"]
+    answer = cells["answer_ids"]
+    used = cells["answer_mask"]
     drawn = json.loads(cells["answer_drawn"])
     schema = None if drawn["schema"] is None else json.dumps(drawn["schema"], ensure_ascii=False)
     n = len(prompt) + len(answer)
@@ -274,7 +276,8 @@ class DatasetRows:
         is no data set, of another kind, or of an earlier version."""
         import pyarrow.parquet as pq
 
-        self._kind, path = KINDS[training], folder / FILE
+        self._kind = KINDS[training]
+        path = folder / FILE
         wanted = self._kind.datasets
         if not path.is_file():
             raise UsageError(f"{folder} has no {FILE}; make it: sciagent dataset build {wanted[0]} --out {folder}")

@@ -139,7 +139,8 @@ def adapter_identity(loaded: LoadedModel, folder: Path, name: str) -> PolicyIden
     return PolicyIdentity(card.name, IN_PROCESS, card.base_sha256, card.adapter_sha256)
 
 
-POLICY, ADAPTER = "policy", "adapter"
+POLICY = "policy"
+ADAPTER = "adapter"
 STEPS = "training.json"  # in the folder of the policy: after how many steps it was written
 
 
@@ -166,7 +167,8 @@ def write_weights(loaded: LoadedModel, model: Any, folder: Path, steps: int) -> 
     adapter is written too, and merged into the weights. model: without the wrapping of `accelerate`."""
     import copy
 
-    part, whole = folder / ".policy.part", model
+    part = folder / ".policy.part"
+    whole = model
     shutil.rmtree(part, ignore_errors=True)
     if loaded.rank:
         write_adapter(loaded, model, folder / ADAPTER)

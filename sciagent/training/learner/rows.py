@@ -117,7 +117,8 @@ class Conversations:
 
     def __init__(self, tokenizer: Any, ends: Iterable[int]) -> None:
         """tokenizer: of transformers, with a chat template. ends: ids of the tokens that end an answer."""
-        self._tokenizer, self._ends = tokenizer, frozenset(ends)
+        self._tokenizer = tokenizer
+        self._ends = frozenset(ends)
 
     def row(self, cells: Mapping[str, Any]) -> TrainingRow:
         """Returns the row of a prompt and its answer: all tokens of the answer are imitated, its end token too.
@@ -125,7 +126,8 @@ class Conversations:
         cells: `prompt` and `completion`, messages in OpenAI's format, and `tools` as JSON. Raises ValueError if the
         chat template renders the answer differently before and after other messages.
         """
-        prompt, answer = _messages(cells["prompt"]), _messages(cells["completion"])
+        prompt = _messages(cells["prompt"])
+        answer = _messages(cells["completion"])
         tools = json.loads(cells["tools"])
         before = prompt_ids(self._tokenizer, prompt, tools)
         after = self.answer_ids(prompt, answer, tools)
@@ -158,7 +160,8 @@ class Conversations:
 
         The answer is tokenised apart from the prompt, as a model samples it.
         """
-        head, whole = self._text(prompt, tools, True), self._text([*prompt, *answer], tools, False)
+        head = self._text(prompt, tools, True)
+        whole = self._text([*prompt, *answer], tools, False)
         if not whole.startswith(head):
             raise ValueError("the model's chat template does not continue the prompt where an answer follows")
         ids = list(self._tokenizer(whole[len(head) :], add_special_tokens=False)["input_ids"])

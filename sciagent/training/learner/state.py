@@ -20,7 +20,9 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.progress import TrainedStep
 
-ASKED, CHECKPOINT, METRICS = "run.json", "checkpoint.pt", "metrics.jsonl"
+ASKED = "run.json"
+CHECKPOINT = "checkpoint.pt"
+METRICS = "metrics.jsonl"
 
 
 class RunFolder:
@@ -73,11 +75,13 @@ class RunFolder:
         """
         import torch
 
-        path, step = self.path / CHECKPOINT, 0
+        path = self.path / CHECKPOINT
+        step = 0
         if path.is_file():
             try:
                 state = torch.load(path, map_location="cpu", weights_only=True)
-                step, self.noted = int(state.pop("step")), state.pop("noted", None)
+                step = int(state.pop("step"))
+                self.noted = state.pop("noted", None)
             except Exception as error:
                 raise UsageError(f"{path} cannot be read; remove the folder to begin anew: {error}") from error
             learner.restore(state)
@@ -89,7 +93,8 @@ class RunFolder:
 
     def metrics(self) -> list[Mapping[str, Any]]:
         """Returns the metrics of all steps so far; a last line that was cut by a kill is left out."""
-        path, found = self.path / METRICS, list[Mapping[str, Any]]()
+        path = self.path / METRICS
+        found = list[Mapping[str, Any]]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         for line in lines:
             try:
@@ -119,7 +124,8 @@ def _write(path: Path, asked: Mapping[str, Any]) -> None:
 
 def _is_longer(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Returns whether a run is to take more steps than before; None, for all rows, is the most."""
-    known, wanted = before.get("steps"), now.get("steps")
+    known = before.get("steps")
+    wanted = now.get("steps")
     return known is not None and (wanted is None or wanted > known)
 
 

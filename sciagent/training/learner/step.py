@@ -89,7 +89,8 @@ class Learner:
         """model: of transformers or peft; parameters that need no gradient stay as they are. reference, teachers: are
         called like the model and never trained. allowed: follows the schemas of answers. Raises ValueError if nothing
         can be trained."""
-        self.settings, self.allowed = settings, allowed
+        self.settings = settings
+        self.allowed = allowed
         trained = [weights for weights in model.parameters() if weights.requires_grad]
         if not trained:
             raise ValueError("the model has no parameters that need a gradient")
@@ -118,7 +119,9 @@ class Learner:
         """Trains on the rows: once, or with a value head as often as its settings say. Then the rows need the rewards
         of their episodes, and the metrics are those of the last update. Raises ValueError if the rows have no token to
         train, and DivergedError, with the weights as they were, if the gradient is not finite."""
-        begun, critic, explained = time.monotonic(), self.settings.critic, None
+        begun = time.monotonic()
+        critic = self.settings.critic
+        explained = None
         if critic is not None:
             rows = self._valued(rows, critic)
             explained = explained_variance(rows)
@@ -166,7 +169,8 @@ class Learner:
         """
         mine = self._batches(rows) if batches is None else batches
         total = sum(row.weight * row.trained for row in rows)
-        turns, critic = max(sum(1 for _ in targets(rows)), 1), self.settings.critic
+        turns = max(sum(1 for _ in targets(rows)), 1)
+        critic = self.settings.critic
         # in this unit, the gradients of policy and values grow alike with the rewards
         value_factor = 0.0 if critic is None else critic.loss / (turns * (self._value_unit or 1.0))
         sums = torch.zeros(6, dtype=torch.float64)

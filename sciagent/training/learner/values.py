@@ -235,7 +235,8 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
     def follow(self, targets: Sequence[float]) -> None:
         """Lets centre and scale follow the targets of a step; the values stay as they are."""
         centre, variance = _moments(targets)
-        old_centre, old_scale = self.centre, self.scale
+        old_centre = self.centre
+        old_scale = self.scale
         moved = centre - old_centre
         new_centre = old_centre + RATE * moved
         new_variance = (1 - RATE) * (old_scale**2 + RATE * moved**2) + RATE * variance

@@ -76,7 +76,8 @@ class RolloutActor:
     """One process of rollouts, which drives its campaigns with the runner of a single process."""
 
     def __init__(self, asked: ActorWish) -> None:
-        self._asked, self._stopping = asked, Event()
+        self._asked = asked
+        self._stopping = Event()
         self._ledger = Ledger(asked.ledger)
         self._open, tasks = _entered(lambda: live_tasks.driven(asked.wish, self._ledger))
         self._waves = LocalWaves(
@@ -155,7 +156,8 @@ class SentEngine:
 
     def __init__(self, served: Engine | None, actors: RolloutActors) -> None:
         """served: loads the versions into a server; None: the actors sample themselves."""
-        self._served, self._actors = served, actors
+        self._served = served
+        self._actors = actors
 
     def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
         """Returns the policy as it is now, which the actors sample from."""
@@ -176,7 +178,8 @@ class ActorPolicy:
     """A version of the policy that the actors have."""
 
     def __init__(self, sent: SentPolicy, actors: RolloutActors) -> None:
-        self.sent, self.name = sent, sent.identity.name
+        self.sent = sent
+        self.name = sent.identity.name
         self._actors = actors
 
     def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
@@ -201,7 +204,8 @@ class RolloutActors:
         import ray
 
         self._stopping = stopping or Event()
-        found, self._began = shares(wish), not ray.is_initialized()
+        found = shares(wish)
+        self._began = not ray.is_initialized()
         self.tasks = [task for _, tasks in found for task in tasks]
         if self._began:
             _begin(wish.ray_address, len(found))
@@ -235,7 +239,8 @@ class RolloutActors:
         """Returns what the actors return. Raises the error of an actor as if it had happened here."""
         import ray
 
-        waiting, is_told = list(promises), False
+        waiting = list(promises)
+        is_told = False
         while waiting:
             _, waiting = ray.wait(waiting, timeout=LOOK)
             if self._stopping.is_set() and not is_told:

@@ -112,7 +112,8 @@ class InProcessEngine:
 
     def __init__(self, is_beside: bool = False) -> None:
         """is_beside: the weights change while a version of the policy is asked. One version is asked at a time."""
-        self._is_beside, self._copy = is_beside, None
+        self._is_beside = is_beside
+        self._copy = None
 
     def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
         import torch
@@ -139,7 +140,9 @@ class LearnersPolicy:
     """
 
     def __init__(self, learner: Any, policy: InMemoryPolicy) -> None:
-        self._learner, self._policy, self.name = learner, policy, policy.name
+        self._learner = learner
+        self._policy = policy
+        self.name = policy.name
 
     def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         self._policy.forget()
@@ -167,7 +170,10 @@ class ServedEngine:
 
     def __init__(self, endpoint: str, name: str, folder: Path, versions: int = 1) -> None:
         """name: of the new policy. folder: for the adapters. versions: how many stay loaded."""
-        self._endpoint, self._name, self._folder, self._versions = endpoint, name, folder.absolute(), versions
+        self._endpoint = endpoint
+        self._name = name
+        self._folder = folder.absolute()
+        self._versions = versions
         self._asked = list[ThreadedPolicy]()  # the clients of the loaded versions, oldest first
         self._is_checked = False
 
@@ -213,7 +219,8 @@ class ServedEngine:
     def _unload(self, kept: int) -> None:
         """Unloads all versions but the last ones, those of a run that was killed among them."""
         n = max(len(self._asked) - kept, 0)
-        old, self._asked = self._asked[:n], self._asked[n:]
+        old = self._asked[:n]
+        self._asked = self._asked[n:]
         for policy in old:
             policy.close()
         names = {policy.name for policy in self._asked}
@@ -233,7 +240,8 @@ def asking(name: str, endpoint: str) -> EndpointPolicy:
 def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
     """Returns a version that another process has loaded into the server."""
     if served_cards.find(identity.name) is None:  # on another machine
-        base, adapter = identity.base_sha256, identity.adapter_sha256
+        base = identity.base_sha256
+        adapter = identity.adapter_sha256
         served_cards.keep(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
     return ThreadedPolicy(asking(identity.name, endpoint))
 
@@ -258,7 +266,8 @@ def _mean_difference(learner: Learner, drawn: Sampled) -> float:
     import torch
 
     tokens: Any = drawn.tokens
-    n, output = len(tokens.output_ids), torch.tensor(tokens.output_ids, device=learner.device)
+    n = len(tokens.output_ids)
+    output = torch.tensor(tokens.output_ids, device=learner.device)
     ids = torch.tensor([[*tokens.prompt_ids, *tokens.output_ids[:-1]]], device=learner.device)
     with torch.inference_mode():
         logits = learner.model(input_ids=ids, use_cache=False).logits[0, -n:].float()

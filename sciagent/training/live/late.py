@@ -48,7 +48,10 @@ class LateVerdicts:
     def __init__(self, ledger: Ledger, campaigns: Sequence[str], spec: RewardSpec, context: int, lag: int) -> None:
         """lag: most versions by which the policy that is trained is ahead of the one that sampled; -1: none is trained
         on a difference."""
-        self._ledger, self._spec, self._context, self._lag = ledger, spec, context, lag
+        self._ledger = ledger
+        self._spec = spec
+        self._context = context
+        self._lag = lag
         opened = {name: open_for_people(ledger, name) for name in campaigns}
         self._campaigns = {name: built for name, built in opened.items() if built.bought}
         self._known: dict[int, TrainedGroup] = {}
@@ -123,7 +126,8 @@ class LateVerdicts:
                 *training.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name]),
                 *self._early[name],
             }
-        self._before[name], self._seen[name] = self._seen[name], now
+        self._before[name] = self._seen[name]
+        self._seen[name] = now
         self._early[name] = {id_ for id_ in ids if id_ > max(self._known, default=0)}
         mine = [self._known[id_] for id_ in sorted(ids) if id_ in self._known]
         for each in self._known.values():
@@ -148,7 +152,8 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
     known = {row.ids: row for row in before}
     own = sum(row.trained for row in now)
     share = own / total if total else 1.0
-    found, changed = [], False
+    found = []
+    changed = False
     for row in now:
         old = known[row.ids].advantages if row.ids in known else (0.0,) * len(row.ids)
         gaps = tuple(share * (new - was) for new, was in zip(row.advantages, old, strict=True))
@@ -175,14 +180,17 @@ class Gatherer:
 
     def __init__(self, wish: LiveWish, waves: Waves) -> None:
         """waves: rolls out the groups."""
-        self._wish, self._waves = wish, waves
+        self._wish = wish
+        self._waves = waves
 
     def gather(self, number: int, policy: BatchPolicy) -> GatheredStep:
         """Rolls out the groups of a step. Those whose siblings earned the same are replaced by further ones.
 
         Raises Stopped if no further turn may begin.
         """
-        step, wish, place = GatheredStep(number), self._wish, 0
+        step = GatheredStep(number)
+        wish = self._wish
+        place = 0
         while len(step.trained) < wish.groups and place < wish.most_groups:
             n = min(wish.groups - len(step.trained), wish.most_groups - place)
             wave = self._waves.wave(number, policy, self._shared(number, range(place, place + n)))

@@ -71,7 +71,8 @@ class StepByStep:
     next_by: Version | None = None
 
     def __init__(self, gatherer: Gatherer, policy_of: PolicyOf) -> None:
-        self._gatherer, self._policy_of = gatherer, policy_of
+        self._gatherer = gatherer
+        self._policy_of = policy_of
 
     def gathered(self, number: int, now: Version) -> tuple[GatheredStep, Version]:
         return self._gatherer.gather(number, self._policy_of(now)), now
@@ -91,7 +92,10 @@ class OneAhead:
         self, gatherer: Gatherer, policy_of: PolicyOf, last: int, stopping: Event, next_by: Version | None
     ) -> None:
         """last: number of the last step. stopping: ends what is under way. next_by: as a checkpoint has kept it."""
-        self._gatherer, self._policy_of, self._last, self._stopping = gatherer, policy_of, last, stopping
+        self._gatherer = gatherer
+        self._policy_of = policy_of
+        self._last = last
+        self._stopping = stopping
         self.next_by = next_by
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
         self._under_way: Future[GatheredStep] | None = None
@@ -100,7 +104,8 @@ class OneAhead:
         if self._under_way is None:
             self._begin(number, self.next_by or now)
         assert self._under_way is not None and self.next_by is not None  # by _begin, now or in the last call
-        step, by = self._under_way.result(), self.next_by
+        step = self._under_way.result()
+        by = self.next_by
         self.next_by = now
         if number < self._last:
             self._begin(number + 1, now)
@@ -178,12 +183,14 @@ class RunGuards:
     def _facts(
         self, connection: Connection, version: RewardVersionRow, now: int, policy: int
     ) -> tuple[EpisodeFacts, ...]:
-        rows, spec = rewards.of_version(connection, version.id), RewardSpec.model_validate(version.spec)
+        rows = rewards.of_version(connection, version.id)
+        spec = RewardSpec.model_validate(version.spec)
         policies = {row.trajectory_id: policy for row in rows}
         return episode_facts(self._campaigns[version.campaign_id], connection, rows, spec, now, policies)
 
 
-RUN_ID, PAIRS = "run_id", "pairs"
+RUN_ID = "run_id"
+PAIRS = "pairs"
 ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address", "parts"}
 """Fields of a wish that may change when a run goes on."""
 
@@ -212,7 +219,8 @@ def train_live(
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
-    run_id, stopping = _run_id(folder), stop or Event()
+    run_id = _run_id(folder)
+    stopping = stop or Event()
     with actors.started(wish, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
         names = [task.name for task in waves.tasks]
         lag = -1 if wish.training == "ppo" else wish.lag - wish.ahead
@@ -244,8 +252,13 @@ class LiveRun:
         late: LateVerdicts,
         stopping: Event,
     ) -> None:
-        self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
-        self._learner, self._engine, self._asked = learner, engine, asked
+        self._wish = wish
+        self._ledger = ledger
+        self._folder = folder
+        self._loaded = loaded
+        self._learner = learner
+        self._engine = engine
+        self._asked = asked
         self._done = folder.restore(learner)
         self._guards = RunGuards(wish, ledger, folder.path, self._done)
         noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
@@ -348,7 +361,8 @@ class LiveRun:
 
     def answer(self, stopped_by: str) -> TrainedPolicy:
         """Publishes the policy unless the run was interrupted; returns the answer."""
-        wish, policy = self._wish, None
+        wish = self._wish
+        policy = None
         if stopped_by != "interrupt":
             self._late.close(self._done)
             if not loading.is_written(wish.out, self._done):
@@ -367,7 +381,8 @@ class LiveRun:
 
     def _pairs(self) -> None:
         """Writes preference pairs of the groups whose rewards changed too late to be trained on."""
-        refused, folder = self._late.refused, self._wish.out / PAIRS
+        refused = self._late.refused
+        folder = self._wish.out / PAIRS
         shutil.rmtree(folder, ignore_errors=True)  # those of a run with fewer steps
         if refused:
             names = sorted({name for name, _ in refused})

@@ -88,8 +88,11 @@ def chosen(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
     draw = random.Random(f"tasks {seed} {step} {places.start}")
     order = list(tasks)
     draw.shuffle(order)
-    total, begin = sum(task.weight for task in order), draw.random()
-    found, passed, at = list[T](), order[0].weight, 0
+    total = sum(task.weight for task in order)
+    begin = draw.random()
+    found = list[T]()
+    passed = order[0].weight
+    at = 0
     for place in range(len(places)):
         while (place + begin) / len(places) * total >= passed and at < len(order) - 1:
             at += 1

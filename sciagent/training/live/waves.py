@@ -92,7 +92,9 @@ class _Rollout:
     """Parts that take turns in one thread, while another carries out what they asked for."""
 
     def __init__(self, ledger: Ledger, policy: BatchPolicy, go_on: Callable[[], None]) -> None:
-        self._ledger, self._policy, self._go_on = ledger, policy, go_on
+        self._ledger = ledger
+        self._policy = policy
+        self._go_on = go_on
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="verification")
         self._verifying = deque[Future[_Done]]()
         self.waited = 0.0
@@ -172,7 +174,8 @@ def read(
 ) -> list[RewardedGroup]:
     """Returns the groups, in the order of their ids. context: rows with more tokens are left out. training: `ppo` for
     rows whose advantages a value head makes."""
-    spec, found = built.row.spec, list[RewardedGroup]()
+    spec = built.row.spec
+    found = list[RewardedGroup]()
     task = content_hash({"objectives": spec["objectives"], "goal": spec["goal"]})
     for row in groups.of_ids(connection, group_ids).values():
         group = RewardedGroup(row.id, version.id, built.row.name)
@@ -204,9 +207,13 @@ def _add_episode(
 def _add_row(group: RewardedGroup, cells: Mapping[str, Any], ids: Mapping[int, int], training: str) -> None:
     """Adds a row if it has something to learn. ids: of the episode's turns, by number."""
     if training == "ppo":
-        has_any, places, made = decided(cells), cells["trainable"], valued_row
+        has_any = decided(cells)
+        places = cells["trainable"]
+        made = valued_row
     else:
-        has_any, places, made = any(cells["gradient"]), cells["gradient"], sampled_row
+        has_any = any(cells["gradient"])
+        places = cells["gradient"]
+        made = sampled_row
     if has_any:
         group.rows.append(made(cells))
         used = {number for number, taken in zip(cells["turns"], places, strict=True) if taken}
@@ -228,7 +235,8 @@ class Stopped(Exception):
     def __init__(self, reason: str, why: str) -> None:
         """reason: its name, as in `stopped_by`."""
         super().__init__(reason, why)  # both, so that a process can send it to another
-        self.reason, self.why = reason, why
+        self.reason = reason
+        self.why = why
 
     def __str__(self) -> str:
         return self.why
@@ -278,8 +286,12 @@ class LocalWaves:
         """context: most tokens of a row. run: id of the run, by which it finds its groups in the ledger again.
         stopping: set from another thread, it ends a wave before the next turn."""
         self.tasks = tasks
-        self._wish, self._ledger, self._spec, self._context = wish, ledger, spec, context
-        self._run, self._stopping = run, stopping or Event()
+        self._wish = wish
+        self._ledger = ledger
+        self._spec = spec
+        self._context = context
+        self._run = run
+        self._stopping = stopping or Event()
         self._held = self._known()
 
     def _known(self) -> Mapping[tuple[str, int, int], GroupRow]:
@@ -302,7 +314,8 @@ class LocalWaves:
         rolled_out = time.monotonic()
         for each in running:
             each.task.driver.settle(self._wish.patience) if each.task.built.bought else None
-        settled, groups = time.monotonic() - rolled_out, list[RewardedGroup]()
+        settled = time.monotonic() - rolled_out
+        groups = list[RewardedGroup]()
         for each in running:
             ids = [group.row.id for group in each.groups]
             version = self._version(each.task, ids)

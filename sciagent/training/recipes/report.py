@@ -42,7 +42,8 @@ class TrainingCurve(NamedTuple):
 
 def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
     """Returns (chart, caption); charts without a number are left out. runs: in their order."""
-    taught, live = [run for run in runs if not run.is_live], [run for run in runs if run.is_live]
+    taught = [run for run in runs if not run.is_live]
+    live = [run for run in runs if run.is_live]
     rewards = {"reward": _values(live or runs, lambda step: step.reward)}
     terms = {name: _values(live, partial(_term, name)) for name in _terms(live)}
     charts = [

@@ -24,7 +24,10 @@ class RecipeRun:
 
     def __init__(self, spec: RecipeSpec, settings: RecipeRunSettings, ledger: Ledger, watching: Watching) -> None:
         """watching: is told what the run does."""
-        self._spec, self._settings, self._ledger, self._watching = spec, settings, ledger, watching
+        self._spec = spec
+        self._settings = settings
+        self._ledger = ledger
+        self._watching = watching
         self._stopping = Stopping()
         self._worker = StageWorker(spec, settings, ledger, watching, self._stopping)
         self._policy = spec.model if isinstance(spec.model, str) else None
@@ -66,13 +69,15 @@ class RecipeRun:
 
     def _stage(self, number: int) -> StageAnswer:
         """Runs a stage, or reads its answer if it is done; goes on with its policy if that is not worse."""
-        stage, name = self._spec.stages[number], self._spec.names[number]
+        stage = self._spec.stages[number]
+        name = self._spec.names[number]
         folder = StageFolder(self._settings.out / f"{number + 1:02}-{name}")
         asked = self._asked(stage, name)
         answer = folder.answer(asked)
         if answer is None:
             self._watching.say(f"stage {number + 1} of {len(self._spec.stages)}: {name}")
-            began, parent = time.monotonic(), self._card(self._policy)
+            began = time.monotonic()
+            parent = self._card(self._policy)
             first = self._first or str(self._policy)
             result = self._worker.work(stage, name, folder, self._tasks, self._policy, first)
             answer = self._told(stage.kind, name, result, parent, time.monotonic() - began)
@@ -88,7 +93,8 @@ class RecipeRun:
 
     def _told(self, kind: str, name: str, result: StageResult, parent: str | None, seconds: float) -> StageAnswer:
         """Returns the answer of a stage that is done. parent: the model that it began with."""
-        trained, compared = result.trained, result.compared
+        trained = result.trained
+        compared = result.compared
         stopped_by = None if trained is None else trained.stopped_by
         taken = stopped_by not in GUARDS and (compared is None or not compared.is_worse)
         told = list(result.told)

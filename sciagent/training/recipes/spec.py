@@ -293,7 +293,9 @@ class RecipeSpec(BaseModel):
 
     def _problems(self) -> list[tuple[int, str]]:
         """Returns what is wrong with the order of the stages: (number of the stage, message)."""
-        found, has_policy, names = [], isinstance(self.model, str), self.names
+        found = []
+        has_policy = isinstance(self.model, str)
+        names = self.names
         for place, stage in enumerate(self.stages):
             if names[place] in names[:place]:
                 found.append((place, f"the name {names[place]} is taken by an earlier stage"))
@@ -309,7 +311,8 @@ class RecipeSpec(BaseModel):
     @property
     def names(self) -> list[str]:
         """The name of each stage; of stages without a name, the second of a kind is `KIND-2`, and so on."""
-        seen, names = Counter[str](), list[str]()
+        seen = Counter[str]()
+        names = list[str]()
         for stage in self.stages:
             seen[stage.kind] += 1
             again = f"-{seen[stage.kind]}" if seen[stage.kind] > 1 else ""

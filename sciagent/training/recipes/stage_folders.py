@@ -19,7 +19,9 @@ from sciagent.errors import UsageError
 from sciagent.training.learner.state import replace
 from sciagent.training.progress import StageAnswer
 
-RECIPE, STAGE, LOCK = "recipe.json", "stage.json", ".lock"
+RECIPE = "recipe.json"
+STAGE = "stage.json"
+LOCK = ".lock"
 
 
 class StageFolder:

@@ -140,7 +140,10 @@ class Gate:
 
     def __init__(self, spec: EvaluateSpec, folder: Path, ledger: Ledger, workers: int, stopping: Stopping) -> None:
         """folder: where relative paths of the tasks start. workers: campaigns at the same time."""
-        self._spec, self._folder, self._ledger, self._workers = spec, folder, ledger, workers
+        self._spec = spec
+        self._folder = folder
+        self._ledger = ledger
+        self._workers = workers
         self._stopping = stopping
 
     def compare(self, before: str, after: str, tell: Tell) -> PolicyComparison:
@@ -233,7 +236,8 @@ def rows_wish(stage: RowsStage, rows: Path, run: StageRun) -> TrainingWish:
 
 def live_wish(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveWish:
     """Returns the training of a stage on the live ladder. rewards: file that describes them."""
-    rate, critic = stage.learning_rate or POLICY_RATE, None
+    rate = stage.learning_rate or POLICY_RATE
+    critic = None
     if stage.kind == "ppo":
         critic = CriticSettings() if stage.critic is None else filled(CriticSettings, stage.critic)
     loss = filled(LossSettings, stage)
@@ -298,8 +302,12 @@ class StageWorker:
     def __init__(
         self, spec: RecipeSpec, settings: RecipeRunSettings, ledger: Ledger, watching: Watching, stopping: Stopping
     ) -> None:
-        self._spec, self._settings, self._ledger, self._watching = spec, settings, ledger, watching
-        self._stopping, self._scalars = stopping, ScalarWriter(settings.out)
+        self._spec = spec
+        self._settings = settings
+        self._ledger = ledger
+        self._watching = watching
+        self._stopping = stopping
+        self._scalars = ScalarWriter(settings.out)
 
     def work(
         self, stage: StageSpec, name: str, folder: StageFolder, tasks: Sequence[Built], policy: str | None, first: str
@@ -352,7 +360,8 @@ class StageWorker:
 
     def _trained_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
         base = self._settings.folder
-        tasks, rewards = task_shares(self._spec, base), base / str(self._spec.rewards)
+        tasks = task_shares(self._spec, base)
+        rewards = base / str(self._spec.rewards)
         wish = live_wish(stage, tasks, rewards, self._run(policy, folder, new))
         return train_live(wish, self._ledger, partial(self._step, name), stop=self._stopping.event)
 

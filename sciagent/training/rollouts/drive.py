@@ -149,7 +149,8 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
 
 def obstacle(driver: Driver) -> str | None:
     """Returns why no further turn of a rollout may begin; None if one may."""
-    session, limit = driver.session, driver.built.spec.budget.proposals
+    session = driver.session
+    limit = driver.built.spec.budget.proposals
     if session.stopping.is_set():
         return session.stop_reason
     if limit is not None and driver.intake.n_proposals >= limit:
@@ -185,10 +186,14 @@ class RolloutDrive:
 
     def __init__(self, built: Built, policy: BatchPolicy, workers: int | None, say: Callable[[str], None]) -> None:
         """say: shows a line of progress."""
-        self._built, self._policy, self._workers, self._say = built, policy, workers, say
+        self._built = built
+        self._policy = policy
+        self._workers = workers
+        self._say = say
         self._driver: Driver | None = None
         self._is_stopped = False
-        self._turns, self._seconds = 0, 0.0
+        self._turns = 0
+        self._seconds = 0.0
         self._why: str | None = None
 
     def stop(self, now: bool = False) -> None:

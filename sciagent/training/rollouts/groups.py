@@ -127,7 +127,8 @@ def open_groups(
 ) -> list[Group]:
     """Opens groups on a snapshot of the campaign, and writes them with their episodes."""
     words = built.subject.words
-    first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
+    first = groups.last_number(connection, built.row.id) + 1
+    limits = episode_limits(spec, plan.turns)
     marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
     shared = snapshot.take(connection, built, plan.begins) if beginning(plan.begins).drawn is None else None
     opened = []
@@ -178,7 +179,8 @@ def _open(
     settings: dict[str, Any] = {**spec.model_dump(mode="json"), "turns": plan.turns, "opening": told}
     episodes = []
     for sibling in range(plan.siblings):
-        number, start = next_episode(connection, built), turn_seed(row.seed, sibling, 0)
+        number = next_episode(connection, built)
+        start = turn_seed(row.seed, sibling, 0)
         id_ = trajectories.open_(
             connection,
             built.row.id,
@@ -222,10 +224,13 @@ def break_group(connection: Connection, row: GroupRow, why: str) -> None:
 def continued_group(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
     """Returns a group of the ledger with its episodes as of the last turn."""
     frozen = snapshot.restored(connection, built.row.id, row)
-    messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
-    episodes, answered = list[Sibling](), list[int]()
+    messages = tuple(map(from_json, row.opening))
+    limits = episode_limits(spec, int(row.task["turns"]))
+    episodes = list[Sibling]()
+    answered = list[int]()
     for stored in groups.siblings(connection, row.id):
-        episode, memory = Episode(stored.number, stored.seed, messages, limits, frozen.numbered), EpisodeMemory()
+        episode = Episode(stored.number, stored.seed, messages, limits, frozen.numbered)
+        memory = EpisodeMemory()
         turns = trajectories.turns(connection, stored.id)
         _replay(episode, memory, turns)
         answered += [turn["policy_id"] for turn in turns]

@@ -142,18 +142,25 @@ class RolloutRunner:
         """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
         if spec.mcp:
             raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")
-        self._built, self._lease, self._worker, self._policy, self._spec = built, lease, worker, policy, spec
+        self._built = built
+        self._lease = lease
+        self._worker = worker
+        self._policy = policy
+        self._spec = spec
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         offered = [name for name in spec.tools if name != "note"]
         self._strict = spec.strict is not False
-        ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
+        ranks = spec.ranks
+        strict = self._strict
+        predict = bool(spec.predict)
         limits = built.edit_limits()
         more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns, "subject": built.subject}
         self._tools = Toolbox(offered, limits, self._structured, None, ranks, **more)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
-        self._is_script, self._is_known = identity.source == SCRIPT, identity.base_sha256 is not None
+        self._is_script = identity.source == SCRIPT
+        self._is_known = identity.base_sha256 is not None
         self._policy_ids = dict[str, int]()  # by the name in the answers
         with built.ledger.begin() as connection:
             tool_set = policies.enter_tool_set(connection, self._tools.content(self._must_call))
@@ -235,7 +242,8 @@ class RolloutRunner:
         answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
     ) -> CarriedOut:
         """Carries out the answers of the episodes, which go on."""
-        turns, tasks = [], []
+        turns = []
+        tasks = []
         for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
             if isinstance(sampled, PolicyError):
                 sibling.ended = f"the model failed: {sampled}"[:1000]
@@ -243,7 +251,8 @@ class RolloutRunner:
                 continue
             bench = self._bench(group, sibling)
             turns.append((group, sibling, sampled, sampling, asked, bench))
-            seed, numbered = self._seed(group, sibling), sibling.episode.numbered
+            seed = self._seed(group, sibling)
+            numbered = sibling.episode.numbered
             tasks.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
         made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
         rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
@@ -256,7 +265,8 @@ class RolloutRunner:
 
     def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
         """Ends an episode that goes on. is_abandoned: its policy left it unfinished."""
-        sibling.ended, sibling.is_abandoned = why, is_abandoned
+        sibling.ended = why
+        sibling.is_abandoned = is_abandoned
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             trajectories.end(connection, sibling.id, why)
@@ -301,7 +311,8 @@ class RolloutRunner:
     def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
         """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""
         group, sibling, sampled, sampling, asked, bench, answer = turn
-        episode, number = sibling.episode, len(sibling.episode.turns)
+        episode = sibling.episode
+        number = len(sibling.episode.turns)
         row = sampled_row(sampled, episode.held, sampling)
         learned = bench.learned()
         episode.observe(sampled, answer.messages, answer.numbered)

@@ -29,7 +29,8 @@ class FastRungs:
     """The fast and inline rungs of a step of many episodes."""
 
     def __init__(self, built: Built, worker: Runs) -> None:
-        self._built, self._worker = built, worker
+        self._built = built
+        self._worker = worker
         self.seconds = 0.0
         """Elapsed time in which rungs were answering."""
 
@@ -72,7 +73,9 @@ class WorkerTeam:
 
     def __init__(self, first: Worker, built: Built, cores: int) -> None:
         """first: runs fast rungs, and stays open. cores: that inline rungs may use together."""
-        self._first, self._built, self._cores = first, built, cores
+        self._first = first
+        self._built = built
+        self._cores = cores
         self._inline = {rung.verifier.name for rung in built.fast if rung.spec.inline}
         self._others: list[Worker] = []  # started when a batch needs them
         self._undo = ExitStack()

@@ -77,7 +77,8 @@ def next_seq(connection: Connection, campaign_id: int) -> int:
 
 def _first_of_a_model(connection: Connection, campaign_id: int) -> int | None:
     """Returns the lowest sequence number of a candidate that a model proposed; None if there is none."""
-    p, u = t.proposal.c, t.turn.c
+    p = t.proposal.c
+    u = t.turn.c
     query = sa.select(_CC.seq).join(t.proposal, p.id == _CC.proposal_id).join(t.turn, u.id == p.turn_id)
     query = query.where(_CC.campaign_id == campaign_id, u.message.is_not(None))
     seq = connection.execute(query.order_by(_CC.seq).limit(1)).scalar()
@@ -150,7 +151,8 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
 
 def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapshot:
     """Returns the snapshot that a group keeps."""
-    known, part = dict(row.snapshot), row.part
+    known = dict(row.snapshot)
+    part = row.part
     known.pop("drawn", None)
     board = tuple(Scored(**row) for row in known.pop("board"))
     recent = tuple(Past(**row) for row in known.pop("recent"))  # type: ignore[typeddict-item]
@@ -167,7 +169,8 @@ def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapsho
 
 def keys_of(connection: Connection, campaign_id: int, part: CandidatePart) -> frozenset[str]:
     """Returns the keys of the candidates in a part of the campaign."""
-    cc, c = t.campaign_candidate.c, t.candidate.c
+    cc = t.campaign_candidate.c
+    c = t.candidate.c
     query = sa.select(c.key).join(t.campaign_candidate, cc.candidate_id == c.id)
     return frozenset(connection.execute(query.where(cc.campaign_id == campaign_id, part.condition)).scalars())
 
@@ -255,7 +258,9 @@ class SnapshotBench(AgentWorkbench):
         trajectory: int,
     ) -> None:
         super().__init__(built, worker, "", room=room, trajectory=trajectory)
-        self._rungs, self._snapshot, self._memory = rungs, snapshot, memory
+        self._rungs = rungs
+        self._snapshot = snapshot
+        self._memory = memory
 
     @property
     def cost(self) -> Cost:
@@ -298,7 +303,8 @@ class SnapshotBench(AgentWorkbench):
         return [self._own(entry) for entry in self._entries]
 
     def _own(self, entry: BenchEntry) -> OwnProposal:
-        out, place = entry.out(), entry.place
+        out = entry.out()
+        place = entry.place
         return OwnProposal(
             text=entry.notation or out.text,
             key=out.key,

@@ -86,7 +86,8 @@ def _verify_group(
         try:
             if findings is None:
                 checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-                threads, memory_mb = job.limits.threads, job.limits.memory_mb
+                threads = job.limits.threads
+                memory_mb = job.limits.memory_mb
                 context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, threads, memory_mb)
                 findings = iter(verifier.verify(accepted, context))
             finding = _checked(next(findings, None), declared)
@@ -174,11 +175,14 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
             return _bad(key, f"{last}; {unknown}")
     if isinstance(error, SystemExit) and not error.code:
         return Finding(key, Outcome.CRASHED, reason=Reason.NO_RESULT, detail="the verifier left with sys.exit")
-    outcome, reason = Outcome.CRASHED, Reason.EXCEPTION
+    outcome = Outcome.CRASHED
+    reason = Reason.EXCEPTION
     if isinstance(error, MemoryError):
-        outcome, reason = Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT
+        outcome = Outcome.OUT_OF_MEMORY
+        reason = Reason.MEMORY_LIMIT
     elif isinstance(error, ImportError):
-        outcome, reason = Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED
+        outcome = Outcome.BAD_ENVIRONMENT
+        reason = Reason.IMPORT_FAILED
     diagnostics = {"traceback": "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]}
     if verifier is not None and doing:
         last = f"{verifier.name} in {doing}: {last}"

@@ -96,7 +96,8 @@ class _Asker:
             self._end()
 
     def _end(self) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None and process.owner == os.getpid():
             process.end()
 

@@ -216,7 +216,9 @@ class Worker:
         self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult], end: Mapping[str, Any]
     ) -> list[HostResult]:
         """Returns the results of a child process that ended while its zygote lived. end: the zygote's last event."""
-        cpu, failure, index = end["cpu"], end["failure"], end["index"]
+        cpu = end["cpu"]
+        failure = end["failure"]
+        index = end["index"]
         if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, 0.0) for candidate in candidates]
         failed_at_once = failure is not None and index == 0
@@ -251,7 +253,8 @@ class Worker:
             Sent(candidate.key, candidate.kind, record_of(candidate), folders.get(candidate.key))
             for candidate in candidates
         )
-        limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
+        limits = request.limits
+        more = (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
         self._link.send(job.to_wire())
         patience = START_SECONDS
@@ -325,7 +328,8 @@ def _share(cpu: float, results: list[HostResult], failed: HostResult | None = No
     the child claimed, the failed candidate the rest. Claims are scaled without a failure, or if they exceed `cpu`."""
     claims = [result.cost.get("core_seconds", 0.0) for result in results]
     if failed is not None:
-        results, claims = [*results, failed], [*claims, max(0.0, cpu - sum(claims))]
+        results = [*results, failed]
+        claims = [*claims, max(0.0, cpu - sum(claims))]
     if not sum(claims):
         claims = [1.0] * len(claims)
     scale = cpu / sum(claims)

@@ -56,12 +56,15 @@ class NurseryHandle(MarkedProcess):
     def __init__(self, names: frozenset[str], python: dict[str, str], interpreter: Path | None) -> None:
         """names: verifiers whose modules it imports. python: environment variables on which imports depend.
         interpreter: that of another environment, which then gets none of these variables."""
-        self.names, self.python, self.interpreter = names, python, interpreter
+        self.names = names
+        self.python = python
+        self.interpreter = interpreter
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the nursery
         """The nursery's output."""
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as owner:
-            fds, variables = [theirs.fileno(), owner.fileno()], _environment(interpreter)
+            fds = [theirs.fileno(), owner.fileno()]
+            variables = _environment(interpreter)
             super().__init__("nursery", fds, sorted(names), variables, self.log, interpreter)
 
     def end(self) -> None:
@@ -215,7 +218,8 @@ class ZygoteLink:
             with contextlib.suppress(OSError):
                 self._pidfd = os.pidfd_open(self._pid)
         elif event["event"] == "dead":  # from the nursery
-            self._status, self._ended = event["status"], True
+            self._status = event["status"]
+            self._ended = True
         else:
             self._events.append(event)
             self._spoke = True

@@ -44,7 +44,8 @@ class Nursery:
     """The process that forks zygotes on request and reaps them."""
 
     def __init__(self, requests: socket.socket, owner: int) -> None:
-        self._requests, self._owner = requests, owner
+        self._requests = requests
+        self._owner = owner
         self._zygotes: dict[int, Born] = {}
         processes.become_subreaper()
 

@@ -186,7 +186,8 @@ def _total(pids: Iterable[int], size: Callable[[psutil.Process], int]) -> int:
 
 def redirect(folder: Path | str, output: Path) -> None:
     """Makes `folder` the working directory of this process, empties its input, and sends its output to a new file."""
-    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(output, os.O_WRONLY | _NEW, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(output, os.O_WRONLY | _NEW, 0o600)
     for number, fd in enumerate((nothing, log, log)):
         os.dup2(fd, number)
     os.close(nothing)

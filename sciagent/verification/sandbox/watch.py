@@ -123,10 +123,13 @@ class Watch:
         """The failure of the current candidate, in wire form."""
         self.wall = 0.0
         """Seconds since the current candidate's turn began."""
-        self._job, self._driver = job, driver
-        self._home, self._spool = folder / f"job-{job.number}", folder / "spool" / str(job.number)
+        self._job = job
+        self._driver = driver
+        self._home = folder / f"job-{job.number}"
+        self._spool = folder / "spool" / str(job.number)
         self._temporary = folder / "tmp"
-        self._work, self._output = self._home / "work", self._home / "output"
+        self._work = self._home / "work"
+        self._output = self._home / "output"
         self._socket, self._theirs = socket.socketpair()
         self._pid = self._pidfd = -1
         self._buffer = b""
@@ -269,7 +272,8 @@ class Watch:
             _check_envelope(message)
             finding_from_wire(message["finding"], self._job.candidates[self.index].key)
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
-            took, cpu = _seconds(message.get("took")), _seconds(message.get("cpu"))
+            took = _seconds(message.get("took"))
+            cpu = _seconds(message.get("cpu"))
             self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))
             self.index += 1
             self._finished = message.get("stop") is True
@@ -284,13 +288,16 @@ class Watch:
         if not self._taken:
             return
         now = time.monotonic()
-        wall, claimed = now - self._turn, sum(finding["took"] for _, finding in self._taken)
+        wall = now - self._turn
+        claimed = sum(finding["took"] for _, finding in self._taken)
         for _, finding in self._taken:
             finding["wall"] = wall * finding["took"] / claimed if claimed else wall / len(self._taken)
             finding["took"] = min(finding["took"] or finding["wall"], finding["wall"])
         self._driver.pass_on(self._taken)
         self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
-        self._taken, self._turn, self.wall = [], now, 0.0
+        self._taken = []
+        self._turn = now
+        self.wall = 0.0
 
     def _tail(self) -> str:
         with contextlib.suppress(OSError), self._output.open("rb") as file:
@@ -333,7 +340,8 @@ def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
         if not real.is_relative_to(inside) or not stat.S_ISREG(os.fstat(source).st_mode):
             raise ValueError("no regular file inside the scratch folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        digest, size = hashlib.sha256(), 0
+        digest = hashlib.sha256()
+        size = 0
         with target.open("wb") as copy:
             while chunk := os.read(source, 1 << 20):
                 size += len(chunk)

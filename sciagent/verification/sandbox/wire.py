@@ -146,7 +146,8 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
     levels: dict[Level, int] = {}
     measured = []
     for m in finding.measured:
-        q, level = m.quantity, levels.setdefault(m.level, len(levels))
+        q = m.quantity
+        level = levels.setdefault(m.level, len(levels))
         measured.append([m.property, level, q.value, q.unit, q.uncertainty, q.censoring, q.n, q.as_typed])
     return {
         "candidate_key": finding.candidate_key,
@@ -184,7 +185,8 @@ def finding_from_wire(data: object, key: str) -> Finding:
         raise WireError("diagnostics are not an object")
     if len(json.dumps(data["diagnostics"])) > MAX_DIAGNOSTICS:
         raise WireError(f"diagnostics of more than {MAX_DIAGNOSTICS} characters")
-    detail, diagnostics = _text(data["detail"], "detail"), _diagnostics(data["diagnostics"], MAX_DEPTH)
+    detail = _text(data["detail"], "detail")
+    diagnostics = _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data["spent"]) if "spent" in data else None
     measured = with_uncertainty_kinds(measured, diagnostics.get(UNCERTAINTY_KIND))
     versions = _versions(data.get("versions", {}))
@@ -248,7 +250,8 @@ def _artifact(data: object) -> ArtifactFile:
         raise WireError("artifact has not exactly the fields name, path, media_type")
     for name, value in data.items():
         _text(value, name)
-    name, media_type = data["name"], data["media_type"]
+    name = data["name"]
+    media_type = data["media_type"]
     if not _FILE_NAME.fullmatch(name) or not _MEDIA_TYPE.fullmatch(media_type):
         raise WireError(f"an artifact named {clean(repr(name), 200)} of type {clean(repr(media_type), 200)}")
     return ArtifactFile(**data)

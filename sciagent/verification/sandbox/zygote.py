@@ -109,7 +109,8 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
     os.setsid()
     control = Control(connection, driver)
     request = control.first()
-    folder, marker = Path(request["folder"]), os.environ[processes.MARKER]
+    folder = Path(request["folder"])
+    marker = os.environ[processes.MARKER]
     try:
         os.environ.clear()
         os.environ.update({**request["environment"], processes.MARKER: marker})

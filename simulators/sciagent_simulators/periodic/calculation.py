@@ -82,7 +82,8 @@ def gap_of(sets: Sequence[BandSet], electrons: float, moment: float) -> Gap:
     occupied = [round(number) for number in filled]
     points = np.concatenate([bands.points for bands in sets])
     highest, lowest = _edges(sets, occupied)
-    top, bottom = int(highest.argmax()), int(lowest.argmin())
+    top = int(highest.argmax())
+    bottom = int(lowest.argmin())
     value = float(lowest[bottom] - highest[top])
     if value <= 0:
         return METAL
@@ -96,7 +97,8 @@ def _edges(sets: Sequence[BandSet], occupied: Sequence[int]) -> tuple[NDArray[np
 
     occupied: numbers of filled bands by spin. Raises ValueError for too few bands."""
     n_points = sum(len(bands.points) for bands in sets)
-    highest, lowest = np.full(n_points, -np.inf), np.full(n_points, np.inf)
+    highest = np.full(n_points, -np.inf)
+    lowest = np.full(n_points, np.inf)
     for spin, filled in enumerate(occupied[: len(sets[0].eigenvalues)]):
         rows = [row for bands in sets for row in bands.eigenvalues[spin]]
         if any(len(row) <= filled for row in rows):
@@ -186,7 +188,8 @@ def compute(
     not_converged (scf_not_converged), and what `run_script` raises.
     """
     check_cell(atoms)
-    mesh, first = mesh_of(atoms.cell, protocol.mesh), moments or {}
+    mesh = mesh_of(atoms.cell, protocol.mesh)
+    first = moments or {}
     polarised = [float(first.get(symbol, 0.0)) for symbol in atoms.symbols] if any(first.values()) else []
     made = {symbol: electrons for symbol, electrons in (valence or {}).items() if symbol in atoms.symbols}
     electrons = sum({**VALENCE, **made}.get(symbol, 0) for symbol in atoms.symbols)
@@ -239,7 +242,8 @@ def bands_of(
     try:
         energy, electrons, moment = (float(result[name]) for name in ("energy", "electrons", "moment"))
         sets = [_set(result[name]) for name in ("mesh", "path") if name in result] if has_bands else []
-        restarted, n_mesh = bool(result["is_restarted"]), int(result["n_mesh"])
+        restarted = bool(result["is_restarted"])
+        n_mesh = int(result["n_mesh"])
         numbers = [energy, electrons, moment, *(x for bands in sets for x in bands.eigenvalues.ravel())]
         if not all(map(math.isfinite, numbers)):
             raise failure(Reason.NOT_FINITE, "the energy, the moment or an eigenvalue is NaN or infinite")

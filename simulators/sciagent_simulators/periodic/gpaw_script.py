@@ -30,8 +30,10 @@ OF_MPI = ("OMPI_", "PMI", "PRTE_")
 """Begin of the names of variables by which a process learns that it belongs to several."""
 RELATIVISTIC = 'type="scalar-relativistic"'  # in files of PAW data
 USAGE = 2  # exit status of GPAW's command for an unknown option
-STATE, REQUEST = "ground.gpw", "ground.json"
-FAST_MIXING, FEW_CYCLES = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}, 40
+STATE = "ground.gpw"
+REQUEST = "ground.json"
+FAST_MIXING = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}
+FEW_CYCLES = 40
 """Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
 
 
@@ -136,7 +138,8 @@ def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
 
     folder = Path(request["checkpoint"])
     wanted = {name: value for name, value in request.items() if name not in ("checkpoint", "path")}
-    state, note = folder / STATE, folder / REQUEST
+    state = folder / STATE
+    note = folder / REQUEST
     if state.is_file() and note.is_file() and json.loads(note.read_text(encoding="utf-8")) == wanted:
         return GPAW(str(state), txt="restart.txt"), True
     atoms = Atoms(

@@ -129,9 +129,11 @@ def in_first_release(symbol: str) -> bool:
 def is_open(symbol: str, oxidation: float) -> bool:
     """Returns whether an atom in this oxidation state has a partly filled d or f shell."""
     if symbol in LANTHANIDES:
-        electrons, full = LANTHANIDES.index(symbol) + 3 - oxidation, 14
+        electrons = LANTHANIDES.index(symbol) + 3 - oxidation
+        full = 14
     elif symbol in D_GROUPS:
-        electrons, full = D_GROUPS[symbol] - oxidation, 10
+        electrons = D_GROUPS[symbol] - oxidation
+        full = 10
     else:
         return False
     return CLOSED < electrons < full - CLOSED

@@ -68,7 +68,8 @@ class BatchGraph:
         """Returns (atoms, 3) forces and (cells, 3, 3) derivatives by the strain of the cell.
 
         by_length: (bonds,) derivatives of the energy by the lengths; by_cosine: (angles,) by the cosines."""
-        left, right = self.directions[self.left], self.directions[self.right]
+        left = self.directions[self.left]
+        right = self.directions[self.right]
         by_vector = (by_length / 2)[self.bond_of, None] * self.directions  # half for a pair, half for its reverse
         for one, other, pairs in ((left, right, self.left), (right, left, self.right)):
             turned = (by_cosine / self.lengths[pairs])[:, None] * (other - self.cosines[:, None] * one)
@@ -87,7 +88,8 @@ def batch_graph(batch: Sequence[Any], cutoff: float, near: float) -> BatchGraph:
     counts = [len(vectors) for *_, vectors in found]
     before = np.repeat(np.cumsum(sizes) - sizes, counts)
     first, second, images, vectors = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    first, second = first + before, second + before
+    first = first + before
+    second = second + before
     lengths = np.linalg.norm(vectors, axis=1)
     bond_of, pair_of = _bonds(first, second, images, int(sizes.sum()))
     left, right = _angles(first, lengths < near)
@@ -192,7 +194,8 @@ class GraphKinds:
 
     def owners(self, graph: BatchGraph) -> tuple[Indices, Indices]:
         """Returns the cells of the (pairs,) and (angles,) kinds."""
-        pairs, angles = self.pairs.example, graph.left[self.angles.example]
+        pairs = self.pairs.example
+        angles = graph.left[self.angles.example]
         return graph.owners[graph.first[pairs]], graph.owners[graph.first[angles]]
 
 
@@ -201,8 +204,11 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
     owners = graph.owners[graph.first]
     lengths = _classes(graph.lengths[graph.pair_of], owners[graph.pair_of])
     corners = _random(_classes(np.arccos(np.clip(graph.cosines, -1, 1)), owners[graph.left]), 1)
-    atoms, bonds = _random(graph.numbers + 1000 * graph.owners, 2), _random(lengths, 3)
-    n_atoms, n_bonds, left_bond = len(atoms), len(bonds), graph.bond_of[graph.left]
+    atoms = _random(graph.numbers + 1000 * graph.owners, 2)
+    bonds = _random(lengths, 3)
+    n_atoms = len(atoms)
+    n_bonds = len(bonds)
+    left_bond = graph.bond_of[graph.left]
     found = 0
     while True:
         pairs = _mixed(_mixed(atoms[graph.first] + _mixed(bonds[graph.bond_of])) + atoms[graph.second])
@@ -251,9 +257,14 @@ class KindGraph:
     def of(cls, graph: BatchGraph, kinds: GraphKinds, device: str) -> KindGraph:
         import torch
 
-        atoms, bonds, pairs, angles = kinds.atoms, kinds.bonds, kinds.pairs.example, kinds.angles.example
-        left, right = graph.left[angles], graph.right[angles]
-        first, left_bond = atoms.of[graph.first[pairs]], bonds.of[graph.bond_of[left]]
+        atoms = kinds.atoms
+        bonds = kinds.bonds
+        pairs = kinds.pairs.example
+        angles = kinds.angles.example
+        left = graph.left[angles]
+        right = graph.right[angles]
+        first = atoms.of[graph.first[pairs]]
+        left_bond = bonds.of[graph.bond_of[left]]
         whole = {
             "numbers": graph.numbers[atoms.example],
             "owners": graph.owners[atoms.example],

@@ -119,7 +119,8 @@ def _structures() -> Mapping[str, Any]:
 
 
 RECIPE = 2  # raise it whenever the phases or their relaxation change
-FMAX, STEPS = 0.03, 500
+FMAX = 0.03
+STEPS = 500
 LEAST_SHARE = 1e-6  # of atoms, of a phase that is named
 BINARIES = (
     "rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3",

@@ -23,9 +23,11 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 
 Numbers = NDArray[np.float64]
-ON_CPU, ON_GPU = 128, 4096
+ON_CPU = 128
+ON_GPU = 4096
 """Atoms in a call of a model: what fits into the caches of a core, and into the memory of a GPU."""
-UNCORRECTED, MP2020 = "uncorrected", "MP2020"
+UNCORRECTED = "uncorrected"
+MP2020 = "MP2020"
 """Corrections of energies: none, or those of the Materials Project from 2020."""
 
 

@@ -29,11 +29,16 @@ from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.potential import Numbers, Potential, PotentialValues
 
 MAX_STEP = 0.2  # angstrom, norm of a step
-FIRST_TIME_STEP, LAST_TIME_STEP = 0.1, 1.0
-MIXING, MIXING_DECAY = 0.1, 0.99
-STEPS_BEFORE_GROWTH, GROWTH, SHRINKAGE = 5, 1.1, 0.5
+FIRST_TIME_STEP = 0.1
+LAST_TIME_STEP = 1.0
+MIXING = 0.1
+MIXING_DECAY = 0.99
+STEPS_BEFORE_GROWTH = 5
+GROWTH = 1.1
+SHRINKAGE = 0.5
 MIN_HEIGHT = 1.0  # angstrom, of the cell above its faces
-LEAST_VOLUME, MOST_VOLUME = 0.25, 4.0  # shares of the first volume at which a relaxation is given up
+LEAST_VOLUME = 0.25
+MOST_VOLUME = 4.0  # shares of the first volume at which a relaxation is given up
 HUGE_FORCE = 1e4  # eV/angstrom
 
 
@@ -92,7 +97,8 @@ class _Member:
 
     def __post_init__(self) -> None:
         self.cell = self.atoms.cell.array.copy()
-        self.logarithm, self.gradient = np.zeros((3, 3)), np.eye(3)
+        self.logarithm = np.zeros((3, 3))
+        self.gradient = np.eye(3)
         self.undeformed = self.atoms.positions.copy()
         self.forces = np.full((len(self.atoms) + 3, 3), np.inf)
 
@@ -135,7 +141,8 @@ class _Member:
             self.downhill += 1
         else:
             self.velocity = np.zeros_like(forces)
-            self.mixing, self.downhill = MIXING, 0
+            self.mixing = MIXING
+            self.downhill = 0
             self.time_step *= SHRINKAGE
         self.velocity = self.velocity + self.time_step * forces
         move = self.time_step * self.velocity
@@ -153,7 +160,8 @@ class _Member:
         self.fault = self._lost()
 
     def _lost(self) -> SimulatorError | None:
-        ratio, height = self.volume_ratio, min(heights(self.atoms.cell.array))
+        ratio = self.volume_ratio
+        height = min(heights(self.atoms.cell.array))
         if not np.isfinite(ratio) or ratio > MOST_VOLUME:
             return _fault(Outcome.UNSTABLE, Reason.VOLUME_CHANGED, f"the cell grew to {ratio:.3g} times its volume")
         if ratio < LEAST_VOLUME or height < MIN_HEIGHT:
@@ -197,11 +205,13 @@ def evaluate(potential: Potential, batch: Sequence[Any]) -> list[PotentialValues
 
 def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
     """Yields parts of at most `most` atoms; a larger structure is a part of its own."""
-    part, size = list[Any](), 0
+    part = list[Any]()
+    size = 0
     for atoms in batch:
         if part and size + len(atoms) > most:
             yield part
-            part, size = [], 0
+            part = []
+            size = 0
         part.append(atoms)
         size += len(atoms)
     if part:
@@ -269,7 +279,8 @@ def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
     """Returns the minimum of the third-order Birch-Murnaghan equation. volumes: angstrom**3; energies: eV.
 
     Raises SimulatorError if there is no minimum among the volumes, or the energies are no smooth curve."""
-    v, e = np.asarray(volumes, dtype=float), np.asarray(energies, dtype=float)
+    v = np.asarray(volumes, dtype=float)
+    e = np.asarray(energies, dtype=float)
     curve = np.polynomial.Polynomial.fit(v ** (-2 / 3), e, 3)
     roots = np.asarray(curve.deriv().roots(), dtype=complex)
     real = [float(x) for x in roots[np.abs(roots.imag) < 1e-12].real if x > 0]
@@ -277,7 +288,8 @@ def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
     if not inside:
         raise SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no minimum among the volumes")
     x = inside[0]
-    second, third = float(curve.deriv(2)(x)), float(curve.deriv(3)(x))
+    second = float(curve.deriv(2)(x))
+    third = float(curve.deriv(3)(x))
     volume = x**-1.5
     modulus = 4 / 9 * second * x**5 * volume  # V d2E/dV2, with dx/dV = -2/3 x^(5/2)
     derivative = 4 + 2 / 3 * third * x / second

@@ -18,7 +18,8 @@ import numpy as np
 from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
-CALL_SECONDS, PAIR_SECONDS = 0.029, 2.4e-4
+CALL_SECONDS = 0.029
+PAIR_SECONDS = 2.4e-4
 """Core-seconds of an evaluation of one cell by 7net-0, and of each of its pairs (32 cells of 2 to 8 atoms)."""
 VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
 """Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
@@ -62,7 +63,9 @@ class SevenNet:
         import torch
         from matscipy.neighbours import neighbour_list
 
-        edges, vectors, before = [], [], 0
+        edges = []
+        vectors = []
+        before = 0
         for atoms in batch:
             centres, neighbours, vector = neighbour_list("ijD", atoms, cutoff=float(self.model.cutoff))
             edges.append(np.array([centres, neighbours], dtype=np.int64) + before)

@@ -48,7 +48,8 @@ class PowderPattern:
         too few are left."""
         keep = (self.two_theta >= (low or -np.inf)) & (self.two_theta <= (high or np.inf))
         if keep.sum() < FEWEST_POINTS:
-            first, last = self.two_theta[0], self.two_theta[-1]
+            first = self.two_theta[0]
+            last = self.two_theta[-1]
             asked = f"{first if low is None else low:g} to {last if high is None else high:g} degrees"
             raise UsageError(
                 f"the pattern has {keep.sum()} points from {asked}, and at least {FEWEST_POINTS} are needed; it was "
@@ -130,7 +131,8 @@ def _checked(table: Array, numbers: list[int], called: str) -> PowderPattern:
         if bad.any():
             raise UsageError(f"{called}:{numbers[int(bad.argmax())]}: {what}")
     if table[0, 0] > table[-1, 0]:
-        table, numbers = table[::-1], numbers[::-1]
+        table = table[::-1]
+        numbers = numbers[::-1]
     falls = np.diff(table[:, 0]) <= 0
     if falls.any():
         raise UsageError(f"{called}:{numbers[int(falls.argmax()) + 1]}: 2-theta does not rise from line to line")
@@ -187,7 +189,8 @@ def prepared(pattern: PowderPattern, window: float) -> PreparedPattern:
     """Returns the pattern on a grid of at most MAX_GRID points, with its background.
 
     window: width in degrees of what is taken for a peak; broader features belong to the background."""
-    steps, span = np.diff(pattern.two_theta), float(np.ptp(pattern.two_theta))
+    steps = np.diff(pattern.two_theta)
+    span = float(np.ptp(pattern.two_theta))
     n = round(span / float(np.median(steps))) + 1
     grid = np.linspace(pattern.two_theta[0], pattern.two_theta[-1], -(-n // -(-n // MAX_GRID)))
     intensity, per_point = _averaged(pattern.two_theta, pattern.intensity, grid)

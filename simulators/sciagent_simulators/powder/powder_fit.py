@@ -93,9 +93,11 @@ def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -
     """Returns the pattern, (n,), and its derivatives by the parameters in their order, (6, n)."""
     place, distance = _windows(grid, peaks)
     u = distance / peaks.width[:, None]
-    squared_u, lorentz = u * u, parameters.lorentz
+    squared_u = u * u
+    lorentz = parameters.lorentz
     bell, tail = _shapes(squared_u)
-    shape, by_lorentz = _pseudo_voigt(bell, tail, lorentz), tail - bell
+    shape = _pseudo_voigt(bell, tail, lorentz)
+    by_lorentz = tail - bell
     by_u = -8 * u * (lorentz * tail / (1 + 4 * squared_u) + (1 - lorentz) * LN2 * bell)
     height = (peaks.area / peaks.width)[:, None]
     by_centre = -by_u * height / peaks.width[:, None]
@@ -118,7 +120,8 @@ def _summed(place: NDArray[np.int64], heights: Array, n: int) -> Array:
 
 def _windows(grid: Array, peaks: Peaks) -> tuple[NDArray[np.int64], Array]:
     """Returns the grid points around each peak, (m, k), those outside as n; and their distances from it in degrees."""
-    step, n = grid[1] - grid[0], len(grid)
+    step = grid[1] - grid[0]
+    n = len(grid)
     reach = int(min(MOST, np.ceil(REACH * peaks.width.max() / step))) if len(peaks.width) else 1
     middle = np.rint((peaks.centre - grid[0]) / step).astype(np.int64)
     place = middle[:, None] + np.arange(-reach, reach + 1)
@@ -146,14 +149,17 @@ ZERO_STEP = 0.05  # degrees
 STARTS = 2
 PROMISING = 0.8
 """Share of the best estimated match that a place needs to be a start."""
-FIRST_STEPS, LAST_STEPS = 4, 20
+FIRST_STEPS = 4
+LAST_STEPS = 20
 """Steps from each start, and from the best of them."""
 HOPELESS = 0.3
 """Match after the first steps below which the fit ends."""
 UNMOVED = ProfileParameters(1.0, 0.0, 0.1, 0.0, 0.0, 0.5)
 SMALLEST_GAIN = 1e-5
 """Gain in the match, over two steps, below which the fit ends."""
-WIDEST, STEEPEST, LARGEST_DISPLACEMENT = 1.5, 1.0, 5.0
+WIDEST = 1.5
+STEEPEST = 1.0
+LARGEST_DISPLACEMENT = 5.0
 SIGNIFICANT = 3.0
 """Standard uncertainties above which a smoothed intensity counts as measured area."""
 
@@ -248,7 +254,8 @@ class _Problem:
 
     def _smoothed(self, reflections: Reflections, width: float) -> tuple[Array, float]:
         """Returns the measured intensity smoothed with the shape of a peak, and one over the norms of both patterns."""
-        grid, net = self.measured.two_theta, self.measured.net
+        grid = self.measured.two_theta
+        net = self.measured.net
         n = int(np.ceil(2.5 * width / self.measured.step))
         u = np.arange(-n, n + 1) * self.measured.step / width
         kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
@@ -259,7 +266,9 @@ class _Problem:
     def improved(self, vector: Array, steps: int) -> _State:
         """Returns the point after some damped Gauss-Newton steps, each of which raises the match."""
         low, high = self.bounds
-        damping, match, gains = 1e-2, self._match(vector), [1.0, 1.0]
+        damping = 1e-2
+        match = self._match(vector)
+        gains = [1.0, 1.0]
         for _ in range(steps):
             gradient, curvature = self._equations(vector)
             free = ~(((vector <= low) & (gradient < 0)) | ((vector >= high) & (gradient > 0)))
@@ -279,7 +288,9 @@ class _Problem:
             else:
                 break
             gains.append(reached - match)
-            vector, match, damping = new, reached, max(damping / 10, 1e-6)
+            vector = new
+            match = reached
+            damping = max(damping / 10, 1e-6)
             if gains[-1] + gains[-2] < SMALLEST_GAIN:
                 break
         return _State(vector, match)
@@ -298,7 +309,8 @@ class _Problem:
         """Returns minus the gradient and the approximate Hessian of the squared residual; the height is eliminated.
 
         Source: Kaufman, BIT 15, 49 (1975)."""
-        parameters, net = ProfileParameters(*map(float, vector)), self.measured.net
+        parameters = ProfileParameters(*map(float, vector))
+        net = self.measured.net
         peaks = peaks_of(self.reflections, self.lines, parameters)
         value, derivatives = with_derivatives(self.measured.two_theta, peaks, parameters)
         squared = float(value @ value)
@@ -309,7 +321,9 @@ class _Problem:
         return jacobian @ (net - height * value), jacobian @ jacobian.T
 
     def result(self, state: _State) -> PowderFit:
-        parameters, net, error = ProfileParameters(*map(float, state.vector)), self.measured.net, self.measured.error
+        parameters = ProfileParameters(*map(float, state.vector))
+        net = self.measured.net
+        error = self.measured.error
         computed = self._computed(state.vector)
         computed *= float(net @ computed) / float(computed @ computed)
         rwp = float(np.linalg.norm((net - computed) / error) / np.linalg.norm(net / error))
@@ -331,7 +345,8 @@ def unexplained(net: Array, computed: Array, error: Array, width: float) -> floa
     points; measured and computed intensities are averaged over it, so that noise is no area."""
     n = max(1, round(width / 2)) // 2 * 2 + 1
     noise = SIGNIFICANT * np.sqrt(smoothed(error**2, n) / n)
-    measured, missing = smoothed(net, n), smoothed(net - computed, n)
+    measured = smoothed(net, n)
+    missing = smoothed(net - computed, n)
     area = float(measured[measured > noise].sum())
     return min(1.0, float(missing[(missing > noise) & (measured > noise)].sum()) / area) if area > 0 else 1.0
 
@@ -396,6 +411,7 @@ def _rounded(values: Array) -> list[float]:
     with np.errstate(divide="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
     places = np.where(np.isfinite(places), np.clip(places, -22, 22), 0.0)
-    up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)
+    up = 10.0 ** np.maximum(places, 0)
+    down = 10.0 ** np.maximum(-places, 0)
     rounded: list[float] = (np.rint(values * up / down) * down / up).tolist()
     return rounded

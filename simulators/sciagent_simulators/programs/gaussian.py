@@ -72,7 +72,8 @@ def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> s
 
 def result(text: str) -> ProgramResult | None:
     """Returns the values in Gaussian's output; None if one is missing."""
-    energies, state = _ENERGY.findall(text), re.search(r"Charge = +(-?\d+) Multiplicity = +(\d+)", text)
+    energies = _ENERGY.findall(text)
+    state = re.search(r"Charge = +(-?\d+) Multiplicity = +(\d+)", text)
     dipoles = re.findall(r"Dipole moment .*?Debye\):\s+X= +(\S+) +Y= +(\S+) +Z= +(\S+)", text)
     filled, empty = (_orbitals(text, what) for what in ("occ.", "virt."))
     if not (energies and state and dipoles and filled) or "Convergence criterion not met" in text:

@@ -88,7 +88,8 @@ def result(text: str) -> ProgramResult | None:
     orbitals = [(float(occupation), float(energy)) for occupation, _, energy in _ORBITAL.findall("".join(table))]
     homo = max((energy for occupation, energy in orbitals if occupation > 0.5), default=None)
     lumo = min((energy for occupation, energy in orbitals if occupation <= 0.5), default=None)
-    charge, multiplicity = _last(r"Total Charge +Charge +\.+ +(-?\d+)", text), _last(r"Mult +\.+ +(\d+)", text)
+    charge = _last(r"Total Charge +Charge +\.+ +(-?\d+)", text)
+    multiplicity = _last(r"Mult +\.+ +(\d+)", text)
     dipole = _last(r"Magnitude \(Debye\) +: +(\S+)", text)
     if homo is None or charge is None or multiplicity is None or dipole is None:
         return None

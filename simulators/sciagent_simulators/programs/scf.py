@@ -77,7 +77,8 @@ def checked(result: ProgramResult, asked: Geometry, relaxed: bool) -> ProgramRes
         raise failure(Reason.BAD_RESULT, "the distances between the atoms are not those of the geometry asked for")
     if result.energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {result.energy:.3f} eV is not negative")
-    spin, s_squared = asked.unpaired / 2, result.diagnostics.get("s_squared")
+    spin = asked.unpaired / 2
+    s_squared = result.diagnostics.get("s_squared")
     if s_squared is not None and s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
         detail = f"<S^2> is {s_squared:.3f}; a pure multiplicity {asked.multiplicity} has {spin * (spin + 1):.3f}"
         raise failure(Reason.SPIN_CONTAMINATED, detail, s_squared=s_squared)

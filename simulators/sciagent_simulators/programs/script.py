@@ -22,7 +22,9 @@ from sciagent.programs import Program
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.programs.running import COMMON, ProgramOutput, Reasons, failed, mpi, run
 
-INPUT, OUTPUT, SCRIPT = "INPUT.json", "OUTPUT.json", "script.py"
+INPUT = "INPUT.json"
+OUTPUT = "OUTPUT.json"
+SCRIPT = "script.py"
 MAX_OUTPUT = 16 << 20  # bytes
 TAIL = 2000  # characters of the output that the diagnostics of a failure keep
 PYTHON: Reasons = {
@@ -106,7 +108,8 @@ def _named(named: object, output: ProgramOutput) -> SimulatorError:
     """Returns the error for a failure that the script names."""
     try:
         assert isinstance(named, dict), "no object"
-        reason, detail = Reason(named["reason"]), str(named["detail"])[:400]
+        reason = Reason(named["reason"])
+        detail = str(named["detail"])[:400]
         return failure(reason, detail, output_tail=output.text[-TAIL:])
     except (AssertionError, KeyError, ValueError) as error:
         return failure(Reason.BAD_RESULT, f"{OUTPUT} has a failure without a known reason: {error}")

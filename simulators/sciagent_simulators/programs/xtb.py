@@ -177,7 +177,8 @@ def _structures(text: str, asked: Geometry) -> list[tuple[Geometry, float]]:
     """Returns the structures of an XYZ file with several, and the energies of their comment lines, eV."""
     from ase.data import atomic_numbers
 
-    lines, place = text.splitlines(), 0
+    lines = text.splitlines()
+    place = 0
     found: list[tuple[Geometry, float]] = []
     n = len(asked.numbers)
     while place < len(lines) and len(found) < MOST:

@@ -122,7 +122,9 @@ class CrystalXrd(Verifier[Crystal]):
 
     @property
     def level(self) -> Level:
-        own, file, fields = self.settings, self.settings.pattern, CrystalXrdSettings.model_fields
+        own = self.settings
+        file = self.settings.pattern
+        fields = CrystalXrdSettings.model_fields
         changed = [
             f"{what} {getattr(own, name):g}"
             for name, what in CONDITIONS.items()
@@ -167,8 +169,10 @@ class CrystalXrd(Verifier[Crystal]):
     def _finding(self, crystal: Crystal, context: Context) -> Finding:
         if refusal := self.accepts(crystal):
             return Finding(crystal.key, Outcome.REFUSED, (), refusal.reason, refusal.detail)
-        lines, grid = lines_of(self.settings.wavelength), self._pattern.two_theta
-        low, high = max(0.5, float(grid[0]) - MARGIN), min(179.0, float(grid[-1]) + MARGIN)
+        lines = lines_of(self.settings.wavelength)
+        grid = self._pattern.two_theta
+        low = max(0.5, float(grid[0]) - MARGIN)
+        high = min(179.0, float(grid[-1]) + MARGIN)
         reflections = self._reflections(crystal, lines[0].wavelength, low, high)
         limits = FitLimits(self.settings.cell_tolerance, self.settings.zero_tolerance)
         fitted = fit(self._pattern, reflections, lines, limits)

@@ -248,7 +248,8 @@ class MoleculeChecks(MoleculeVerifier):
     def glance(self, candidate: Molecule, names: Collection[str]) -> Finding:
         if refusal := self.accepts(candidate):
             return refused(candidate, refusal)
-        known, mol = functions(), candidate.mol
+        known = functions()
+        mol = candidate.mol
         wanted = [m.property for m in self.measures if m.level is RDKIT and m.property.name in names]
         values = {prop: float(known[prop.name](mol)) for prop in wanted}
         if self.settings.alerts and STRUCTURAL_ALERTS.name in names:
@@ -345,6 +346,7 @@ def _listed(values: Sequence[Any]) -> str:
 def _look_at_phenol(descriptors: Iterable[str]) -> None:
     from rdkit import Chem
 
-    molecule, known = Chem.MolFromSmiles("c1ccccc1O"), functions()
+    molecule = Chem.MolFromSmiles("c1ccccc1O")
+    known = functions()
     for name in descriptors:
         known[name](molecule)

@@ -119,7 +119,8 @@ def conformer_average(
     wells = degeneracies(mol, [one.geometry for one in members], rotations_counted)
     population = ConformerPopulation(energies[kept], wells, temperature)
     counts = np.array([found[k] for k in kept])
-    rows, missing = [], []
+    rows = []
+    missing = []
     for row in members[0].finding.measured:
         all_rows = [own for one in members for own in one.finding.measured if own.property == row.property]
         if len(all_rows) == len(members):

@@ -137,7 +137,8 @@ def _crystal(atoms: Any) -> Crystal:
 
 
 REPEATABILITY = 0.001  # eV, of gaps and energies
-START, PER_BAND_POINT = 3.0, 0.012
+START = 3.0
+PER_BAND_POINT = 0.012
 """The cost in core-seconds: of starting GPAW, and of one band at one k-point for each 1000 plane waves. SrTiO3 took 13
 with the fast protocol and 29 with the other one, on a busy machine."""
 DATA = 5.0
@@ -301,7 +302,8 @@ class GpawBands(Verifier[Crystal]):
 
     def cost(self, candidate: Crystal) -> Cost:
         """Returns an estimate from bands, plane waves and k-points, with the constants above."""
-        protocol, atoms = self.settings.resolution, ase_atoms(candidate)
+        protocol = self.settings.resolution
+        atoms = ase_atoms(candidate)
         valence = {**VALENCE, **self.settings.valence}
         bands = sum(valence.get(symbol, 10) for symbol in candidate.species) / 2 + EMPTY_BANDS
         mesh = mesh_of(atoms.cell, protocol.mesh)
@@ -364,8 +366,10 @@ class GpawBands(Verifier[Crystal]):
             MAGNETIC_MOMENT: None,
         }
         if bands.gap is not None and bands.gap.is_metal:
-            mesh, started = self.settings.resolution.mesh, self.settings.spin or {}
-            of_energy, of_moment = energy_error(mesh), moment_error(mesh)
+            mesh = self.settings.resolution.mesh
+            started = self.settings.spin or {}
+            of_energy = energy_error(mesh)
+            of_moment = moment_error(mesh)
             n_magnetic = sum(bool(started.get(symbol)) for symbol in crystal.species)
             found[TOTAL_ENERGY] = None if of_energy is None else math.hypot(REPEATABILITY, of_energy * crystal.n_atoms)
             found[MAGNETIC_MOMENT] = None if of_moment is None or not n_magnetic else of_moment * n_magnetic

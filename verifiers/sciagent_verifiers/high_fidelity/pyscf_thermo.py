@@ -129,7 +129,8 @@ class PyscfThermo(DensityFunctional):
     def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
         first = ionised(start, chosen.ion) if chosen.ion else start
-        gas, attempts = chosen.engine(solvent=None), count(1)
+        gas = chosen.engine(solvent=None)
+        attempts = count(1)
 
         def file(part: str) -> Path:
             return self.checkpoint(molecule, context, part).with_suffix(".chk")
@@ -149,7 +150,9 @@ class PyscfThermo(DensityFunctional):
             return normal_modes(geometry, hessian)
 
         place = minimum(first, relaxed, modes_of, chosen.imaginary_limit)
-        geometry, energy, diagnostics = place.geometry, place.result.energy, place.result.facts
+        geometry = place.geometry
+        energy = place.result.energy
+        diagnostics = place.result.facts
         if chosen.solvent:
             _, solute = ground_state(geometry, chosen.engine(spin_check="off"), file("solvent"), context.threads)
             diagnostics["solvent_contribution"] = solute.energy - energy

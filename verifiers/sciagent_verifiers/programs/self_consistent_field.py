@@ -145,7 +145,8 @@ class ProgramScfSettings(Settings):
         method = self.functional + {None: "", "d3bj": "-D3(BJ)", "d4": "-D4"}[self.dispersion]
         method += f"+{self.solvent_model}" if self.solvent else ""
         method += "".join(f" {word}" for word in self.keywords)
-        phase, start = self.solvent or "gas", self.geometry.label
+        phase = self.solvent or "gas"
+        start = self.geometry.label
         geometry = Level(method, self.basis, phase, start).label if self.optimise else start
         return Level(method, self.basis, phase, geometry)
 
@@ -177,6 +178,7 @@ class SelfConsistentField(ProgramVerifier):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
         machine = Machine(context.threads, context.memory_mb)
-        method, folder = self.settings.program_method, self.folder(molecule, context)
+        method = self.settings.program_method
+        folder = self.folder(molecule, context)
         result, output = compute(self.scf, geometry, method, folder, machine)
         return self.answered(molecule, context, result, output, diagnostics)

@@ -220,17 +220,20 @@ def read_vote(text: str, rubric: Rubric) -> Vote:
         raise BadVoteError(f"no answer to {', '.join(missing)}")
     if len(answers) > len(names):
         raise BadVoteError("answers to what was not asked")
-    grades, reasons = {}, {}
+    grades = {}
+    reasons = {}
     for criterion in rubric.criteria:
         answer = answers[criterion.name]
         if not isinstance(answer, dict) or set(answer) != {"reason", "grade"}:
             raise BadVoteError(f"{criterion.name}: not a reason and a grade")
-        grade, reason = answer["grade"], answer["reason"]
+        grade = answer["grade"]
+        reason = answer["reason"]
         if type(grade) is not int or grade not in criterion.scale:
             raise BadVoteError(f"{criterion.name}: the grade is not a whole number from 0 to {criterion.top}")
         if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
             raise BadVoteError(f"{criterion.name}: the reason is not a text of at most {LONGEST_REASON} characters")
-        grades[criterion.name], reasons[criterion.name] = grade, reason
+        grades[criterion.name] = grade
+        reasons[criterion.name] = reason
     return Vote(grades, reasons)
 
 

@@ -202,7 +202,8 @@ class LmJudge(MoleculeVerifier):
         if key := os.environ.get(s.api_key_env or ""):  # a server may quote the key that it refuses
             ballots = [replace(ballot, fault=ballot.fault.replace(key, "…")) for ballot in ballots]
         votes = [ballot.vote for ballot in ballots if ballot.vote]
-        diagnostics, spent = self._diagnostics(ballots), Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
+        diagnostics = self._diagnostics(ballots)
+        spent = Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
         if len(votes) < s.needed:
             outcome, reason, detail = _why(ballots, len(votes), s.needed)
             return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
@@ -218,7 +219,8 @@ class LmJudge(MoleculeVerifier):
 
     def _diagnostics(self, ballots: Sequence[asking.Ballot]) -> dict[str, Any]:
         """Returns the grades of every vote, its reasons as far as KEPT allows, and the fault of each invalid answer."""
-        room, shown = KEPT, []
+        room = KEPT
+        shown = []
         for ballot in ballots:
             row: dict[str, Any] = {"seed": ballot.seed, "order": list(ballot.order), "tokens": ballot.tokens}
             if ballot.vote is None:

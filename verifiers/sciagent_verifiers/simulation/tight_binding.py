@@ -97,7 +97,8 @@ class TightBinding(Calculation):
         seed = protocol.seed(molecule.key, context.replicate)
         conformers, diagnostics = search(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
         geometry, details = finished(molecule.mol, conformers[0], protocol)
-        n, found = len(conformers), list[Mapping[Property, float | None]]()
+        n = len(conformers)
+        found = list[Mapping[Property, float | None]]()
         for conformer in conformers[: ranks_that_matter(n)]:
             try:
                 found.append(values(conformer))

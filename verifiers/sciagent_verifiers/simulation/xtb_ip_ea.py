@@ -100,7 +100,8 @@ class XtbIpEa(TightBinding):
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        settings, solvation = self.settings, self.solvation
+        settings = self.settings
+        solvation = self.solvation
         geometry, diagnostics, own = self.geometry_and_spread(molecule, context, self._vertical)
         values: dict[Property, float] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}

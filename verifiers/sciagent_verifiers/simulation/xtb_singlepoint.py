@@ -85,7 +85,8 @@ class XtbSinglepoint(TightBinding):
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        method, solvation = self.settings.method, self.solvation
+        method = self.settings.method
+        solvation = self.solvation
         geometry, diagnostics, own = self.geometry_and_spread(
             molecule, context, lambda conformer: _values(single_point(conformer, method, solvation=solvation))
         )

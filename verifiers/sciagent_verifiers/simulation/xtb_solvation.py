@@ -108,7 +108,8 @@ class XtbSolvation(TightBinding):
         gas, diagnostics, own = self.geometry_and_spread(
             molecule, context, lambda c: {SOLVATION_ENERGY: self._difference(settings.method, c, c)}
         )
-        dissolved, structures = gas, {"": gas}
+        dissolved = gas
+        structures = {"": gas}
         if settings.relax == "solvent":
             in_solvent = settings.geometry.model_copy(update={"solvent": settings.solvent})
             dissolved, _ = self.geometry(molecule, context, in_solvent)

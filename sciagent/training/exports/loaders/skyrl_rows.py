@@ -56,7 +56,8 @@ def training_input(path: str, tokenizer: Any, temperature: float | None = None) 
             "returns": advantages.clone(),
         }
     )
-    uids, last = [row["uid"] for row in rows], [row["is_last_step"] for row in rows]
+    uids = [row["uid"] for row in rows]
+    last = [row["is_last_step"] for row in rows]
     batch.metadata = {"uids": uids, "is_last_step": last, "response_length": int(response.shape[1])}
     return batch
 

@@ -51,7 +51,8 @@ class LastAnswers(Dataset):  # type: ignore[misc]
             if self._cut == "error":
                 raise ValueError(f"row {item} has {len(ids)} tokens; data.max_length is {self._max_length}")
             kept = slice(-self._max_length, None) if self._cut == "left" else slice(self._max_length)
-            ids, mask = ids[kept], mask[kept]
+            ids = ids[kept]
+            mask = mask[kept]
         return {"input_ids": torch.tensor(ids), "position_ids": torch.arange(len(ids)), "loss_mask": torch.tensor(mask)}
 
     def _render(self, messages: list[Any], tools: Any, *, add_generation_prompt: bool) -> list[int]:

@@ -26,11 +26,13 @@ def load(path: str, pad_token_id: int, temperature: float | None = None) -> Data
         return _padded([row[name] for row in rows], fill, kind, left)
 
     for row in rows:
-        row["of_prompt"], row["of_response"] = [1] * len(row["prompts"]), [1] * len(row["responses"])
+        row["of_prompt"] = [1] * len(row["prompts"])
+        row["of_response"] = [1] * len(row["responses"])
     prompts = padded("prompts", pad_token_id, torch.long, left=True)
     responses = padded("responses", pad_token_id, torch.long)
     attention = torch.cat([padded("of_prompt", 0, torch.long, left=True), padded("of_response", 0, torch.long)], 1)
-    behaviour, advantages = padded("rollout_log_probs", 0, torch.float32), padded("advantages", 0, torch.float32)
+    behaviour = padded("rollout_log_probs", 0, torch.float32)
+    advantages = padded("advantages", 0, torch.float32)
     tensors = {
         "prompts": prompts,
         "responses": responses,

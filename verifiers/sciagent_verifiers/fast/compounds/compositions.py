@@ -67,7 +67,8 @@ def tolerance_factors(counts: Mapping[str, int]) -> ToleranceFactors | None:
 def _factors(a: str, b: str, r_x: float | None, states: Mapping[str, float]) -> ToleranceFactors | None:
     """Returns the factors with these cations as A and B; None if A is not the larger one."""
     n = int(states[a])
-    r_a, r_b = ionic_radius(a, n, "XII"), ionic_radius(b, int(states[b]), "VI")
+    r_a = ionic_radius(a, n, "XII")
+    r_b = ionic_radius(b, int(states[b]), "VI")
     same_neighbours = ionic_radius(a, n, "VI") or r_a
     if r_a is None or r_b is None or r_x is None or same_neighbours is None or same_neighbours <= r_b or r_a <= r_b:
         return None

@@ -113,7 +113,9 @@ class CrystalIndex(ReferenceFolder):
         import numpy as np
 
         found = {"crystals": 0, "unreadable": 0}
-        rows, names, counts = list[int](), list[int](), list[int]()
+        rows = list[int]()
+        names = list[int]()
+        counts = list[int]()
         with closing(sqlite3.connect(folder / "structures.db")) as database:
             database.execute("PRAGMA journal_mode=OFF")
             database.execute(

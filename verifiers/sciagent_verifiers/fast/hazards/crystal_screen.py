@@ -154,7 +154,8 @@ def screen_crystal(crystal: Crystal, more: Sequence[CrystalRule] = ()) -> tuple[
     return tuple(sorted(alerts, key=lambda alert: GROUPS.index(alert.group)))
 
 
-MOLECULES, CRYSTALS = "molecules", "crystals"
+MOLECULES = "molecules"
+CRYSTALS = "crystals"
 PAGES = {MOLECULES: "docs/safety.md", CRYSTALS: "docs/crystal_safety.md"}
 
 

@@ -89,7 +89,8 @@ class Drawing:
 
         Source: Lothrop, Handrick, Chem. Rev. 44, 419 (1949): OB = -1600 (2 C + H/2 - O) / M.
         """
-        (c, n, o), h = (self.counts.get(symbol, 0) for symbol in ("C", "N", "O")), self.hydrogens
+        (c, n, o) = (self.counts.get(symbol, 0) for symbol in ("C", "N", "O"))
+        h = self.hydrogens
         if self.heavy != c + n + o:
             return None
         mass = c * _MASS["C"] + n * _MASS["N"] + o * _MASS["O"] + h * _MASS["H"]
@@ -115,7 +116,8 @@ def _plain(mol: Any, labelled: bool) -> Any:
 
 def _neutralise(atom: Any) -> None:
     """Removes a charge by adding or removing protons, unless a neighbour has the opposite charge."""
-    charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
+    charge = atom.GetFormalCharge()
+    hydrogens = atom.GetTotalNumHs()
     if any(charge * other.GetFormalCharge() < 0 for other in atom.GetNeighbors()):
         return
     if charge < 0 and atom.GetSymbol() not in _TAKE_PROTONS:

@@ -131,7 +131,8 @@ class Rule(Hazard):
         return _parsed(self.smarts), _parsed(self.without)
 
     def matches(self, drawing: Drawing) -> bool:
-        mol, counts = drawing.mol, drawing.counts
+        mol = drawing.mol
+        counts = drawing.counts
         for symbol, n in self.rarest_first:
             if counts.get(symbol, 0) < n:
                 return False
