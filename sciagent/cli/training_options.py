@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class RunOptions:
     """The options of every training run."""
 
-    model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A model in `sciagent models list`.")]
+    model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A model in `sciagent models`.")]
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; named again, the run goes on.")
     ]

@@ -20,7 +20,7 @@ CHEMIST = [arguments for where, arguments in commands() if where.startswith("doc
 README = [arguments for where, arguments in commands() if where.startswith("README.md")]
 MINUTES = ("run", "resume", "verify")
 """Commands that compute a whole campaign or a DFT rung; the campaigns of the fixture stand for them."""
-SERVICES = ("dispatcher", "worker", "submit", "db")
+SERVICES = ("dispatcher", "worker", "db")
 """Commands on a server of a group, which docs/operations.md explains; their own tests start them."""
 ALDEHYDES = ("C", "O=Cc1ccccc1", "O=Cc1ccco1")
 

@@ -7,7 +7,7 @@ The gates by which a molecule is judged before it is proposed: those of fast run
 The scores by a control: a rung that runs by lot on settled candidates and decides nothing.
 
 Its answers are in none of the rungs that a verdict, a law or a reward reads. They are shown beside the rewards of a
-policy, in `sciagent rewards guards`.
+policy, in `sciagent rewards show --guards`.
 """
 
 from __future__ import annotations

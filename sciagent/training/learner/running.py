@@ -64,7 +64,7 @@ def teachers_of(wish: TrainingWish, loaded: LoadedModel) -> list[tuple[Teacher, 
     if wish.training == "hindsight":
         return [(Teacher(loaded.reference()), loaded)]
     if wish.training == "distill" and not any(share.weight > 0 for share in wish.teachers):
-        raise UsageError("distillation needs a teacher: --teacher NAME, a model in `sciagent models list`")
+        raise UsageError("distillation needs a teacher: --teacher NAME, a model in `sciagent models`")
     return [(_teacher(share, found := load(share.name), loaded), found) for share in wish.teachers]
 
 

@@ -105,7 +105,7 @@ class DistillStage(TaughtStage):
 
     kind: Literal["distill"]
     teachers: dict[str, Positive] = Field(
-        min_length=1, description="Weight of each teacher: `{NAME: 1}`, of `sciagent models list`."
+        min_length=1, description="Weight of each teacher: `{NAME: 1}`, of `sciagent models`."
     )
 
 
@@ -259,7 +259,7 @@ class RecipeSpec(BaseModel):
         description="Its name; policies are named after the folder of the run."
     )
     model: str | BaseModelSpec = Field(
-        description="The model at the start: a name in `sciagent models list`, or `{new: {}}` for random weights."
+        description="The model at the start: a name in `sciagent models`, or `{new: {}}` for random weights."
     )
     tasks: tuple[str | TaskSpec, ...] = Field(min_length=1, description="Campaign files to train on.")
     rewards: str | None = Field(default=None, description="File that describes the rewards, for live training.")
