@@ -1,6 +1,6 @@
 """Texts for values, objectives, verdicts and costs in a report.
 
-The glossary of a report, for chemists; docs/chemist.md has the same table.
+The glossary of a report, for chemists; docs/results.md has the same table.
 
 The diagnostics of evidence on one line: facts that a verifier states beside its values, such as points of a gap.
 """
