@@ -286,10 +286,10 @@ def pairs(
         if len(members) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        utilities = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
+        ranked = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
         for first, second in combinations(range(len(members)), 2):
-            one = utilities[first]
-            other = utilities[second]
+            one = ranked[first]
+            other = ranked[second]
             if one is None or other is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue

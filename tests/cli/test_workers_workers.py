@@ -17,7 +17,7 @@ from sciagent.store.job_queue import offers, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.workers import NewWorker
 from tests.support.commands import Typed, typed  # noqa: F401
-from tests.support.waiting_jobs import claimed
+from tests.support.waiting_jobs import claimed, six_jobs  # noqa: F401
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
