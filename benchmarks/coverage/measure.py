@@ -52,7 +52,8 @@ def main(report: str) -> int:
         then = percent(agreed) if agreed else None
         fell = then is not None and percent(counts) < then - 1
         lower += fell
-        print(f"{package:32} {percent(counts):5.1f} %   {'new' if then is None else f'{then:5.1f} %'}{'  LOWER' if fell else ''}")
+        was = "new" if then is None else f"{then:5.1f} %"
+        sys.stdout.write(f"{package:32} {percent(counts):5.1f} %   {was}{'  LOWER' if fell else ''}\n")
     return int(lower > 0)
 
 

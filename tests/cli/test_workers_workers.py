@@ -25,7 +25,7 @@ ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @ON_SQLITE
 def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
     ledger: Ledger,
-    six_jobs: Built,
+    six_jobs: Built,  # noqa: F811
     typed: Typed,  # noqa: F811
 ) -> None:
     one = claimed(ledger)
