@@ -78,7 +78,9 @@ class PolicyTally:
     def __init__(self, policy: NamedPolicy, first: int) -> None:
         self.policy = policy
         self.first = first
-        self.episodes = self.undecided = self.new = 0
+        self.episodes = 0
+        self.undecided = 0
+        self.new = 0
         self.outcomes = ClusteredSample()
         self.distances = ClusteredSample()
         self.statuses = Counter[str]()

@@ -63,7 +63,8 @@ class CostModel:
         """Adds the costs of a job that has ended. wall_seconds: its wall time."""
         if (seconds := declared.get("core_seconds", 0.0)) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
-            self._upper = self._upper_wall = None
+            self._upper = None
+            self._upper_wall = None
             if wall_seconds is not None:
                 self._wall.append(wall_seconds / seconds)
 

@@ -89,7 +89,8 @@ class RouteRule:
             raise LogInError
         campaign_id = None
         if self.of:
-            named = request.state.named = _named(connection, self.of, str(request.path_params[self.of]))
+            named = _named(connection, self.of, str(request.path_params[self.of]))
+            request.state.named = named
             campaign_id = named.campaign_id if isinstance(named, LabTask) else named.id if named else None
             if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
@@ -117,7 +118,8 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
         request.state.form = FormData()
         given = request.headers.get("x-csrf-token", "")
     else:
-        request.state.form = form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        request.state.form = form
         given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
     if not has_token and not is_open and not csrf_fits(visitor, given):
         raise HTTPException(403, "this form is older than your session; load the page again")

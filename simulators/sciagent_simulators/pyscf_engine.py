@@ -391,7 +391,8 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     if occupied == len(mf.mo_occ):
         return {"skipped": "no empty orbital"}
     diagnostics: dict[str, Any] = pair_occupation(mf)
-    diagnostics["triplet_tda"] = screen = lowest_triplet(mf)
+    screen = lowest_triplet(mf)
+    diagnostics["triplet_tda"] = screen
     if settings.spin_check == "auto" and screen > SAFE:
         return _one_determinant(diagnostics)
     reference = _energy(mf, settings, mf.make_rdm1())

@@ -121,7 +121,8 @@ class _Kept:
         return super().build(ng)  # type: ignore[misc]
 
     def reset(self, mol: Any = None) -> Any:
-        self._kept = self._factors = None
+        self._kept = None
+        self._factors = None
         return super().reset(mol)  # type: ignore[misc]
 
     def _pairs(self) -> Any:

@@ -127,7 +127,8 @@ class BatchDecoder:
                     logits = self._after_tokens(going)
                 else:
                     logits = graph.logits(*self._last(rows))[[row.place for row in going]]
-        self._cache = self._mask = None
+        self._cache = None
+        self._mask = None
         return [row.drawn if row.fault is None else row.fault for row in rows]
 
     def _after_tokens(self, going: Sequence[_Row]) -> Any:

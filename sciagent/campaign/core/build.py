@@ -272,7 +272,8 @@ class BuiltLadder:
         """The rungs and the control, which is the last one."""
         self.control = all_rungs[-1] if all_rungs[-1].spec.control else None
         """The rung that decides nothing; None without one."""
-        self.rungs = rungs = all_rungs if self.control is None else all_rungs[:-1]
+        rungs = all_rungs if self.control is None else all_rungs[:-1]
+        self.rungs = rungs
         """The rungs that decide."""
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()

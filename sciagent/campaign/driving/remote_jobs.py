@@ -195,7 +195,8 @@ class RemoteJobs(Crew):
             can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
-                self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                self.unheld[label] = why
                 if before.get(label) != why:
                     log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
                     self.session.log(connection, "no_worker_can_hold", rung=label, why=why)

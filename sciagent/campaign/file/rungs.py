@@ -317,7 +317,8 @@ class RungSpec(Part):
         if self._campaign not in ("", campaign):
             owned = self.model_copy()
             owned._verifier = None
-        owned._campaign = owned.configured.scope = campaign
+        owned._campaign = campaign
+        owned.configured.scope = campaign
         return owned
 
     def for_charges(self, charges: Collection[int]) -> RungSpec:

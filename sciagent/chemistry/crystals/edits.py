@@ -76,7 +76,8 @@ def _exchanges() -> Mapping[tuple[str, str, int], float]:
         if None in ions or ions[0][1] != ions[1][1]:  # type: ignore[index]
             continue
         (a, charge), (b, _) = ions  # type: ignore[misc]
-        found[a, b, charge] = found[b, a, charge] = math.exp(float(weight))
+        found[a, b, charge] = math.exp(float(weight))
+        found[b, a, charge] = found[a, b, charge]
     return found
 
 

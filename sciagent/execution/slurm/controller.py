@@ -343,7 +343,8 @@ def grouped(waiting: Sequence[WaitingExternalJob]) -> list[list[WaitingExternalJ
         alike = (job.rung_id, job.needs, job.memory_mb, job.together)
         group = open_groups.get(alike)
         if group is None or len(group) >= job.together:
-            group = open_groups[alike] = []
+            group = []
+            open_groups[alike] = group
             groups.append(group)
         group.append(job)
     return groups

@@ -44,7 +44,8 @@ class Presence:
         self._on_drain = on_drain
         self._on_reap = on_reap
         self._registered = False
-        self._seen_at = self._reaped_at = -SEEN_SECONDS
+        self._seen_at = -SEEN_SECONDS
+        self._reaped_at = -SEEN_SECONDS
 
     def serve(self, ledger: Ledger, stop: threading.Event) -> None:
         """Call `step` until `stop` is set. A ledger that is away is tried again."""

@@ -143,7 +143,8 @@ def read_sheet(text: str) -> AnswerSheet:
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
     reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
-    reader.fieldnames = columns = [name.strip() for name in reader.fieldnames or ()]
+    columns = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = columns
     if fault := _fault_of_head(head, columns):
         return AnswerSheet(columns, [], text, fault)
     asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]

@@ -371,6 +371,7 @@ def _grown(covariance: Array, spread: Array, cross: Array) -> Array:
     n, m = cross.shape
     grown = np.empty((n, m + 1, m + 1))
     grown[:, :m, :m] = covariance
-    grown[:, m, :m] = grown[:, :m, m] = cross
+    grown[:, m, :m] = cross
+    grown[:, :m, m] = cross
     grown[:, m, m] = spread
     return grown

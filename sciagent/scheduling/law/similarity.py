@@ -116,7 +116,8 @@ class GrowingTanimoto:
     def __init__(self) -> None:
         self._starts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._columns: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self._n = self._filled = 0
+        self._n = 0
+        self._filled = 0
 
     def add(self, counts: Sequence[Mapping[int, int]]) -> None:
         """Appends rows. counts: one mapping from feature to count per new candidate, in the order of arrival."""

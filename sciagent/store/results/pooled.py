@@ -75,7 +75,8 @@ def values_of(
         values = replicates.setdefault(candidate_id, None)
         if outcome == Outcome.OK:
             if values is None:
-                values = replicates[candidate_id] = {}
+                values = {}
+                replicates[candidate_id] = values
             if property_id is not None:
                 name = names[property_id]
                 quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORED[censoring])

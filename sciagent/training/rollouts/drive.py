@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class NoSource:
     """The source that proposes nothing, so that the scheduler only buys what waits."""
 
-    is_busy = is_ready = False
+    is_busy = False
+    is_ready = False
     patience = 1
     total: int | None = None
     fault: str | None = None

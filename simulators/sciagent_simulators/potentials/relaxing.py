@@ -246,7 +246,8 @@ def _directional(matrix: Numbers, direction: Numbers) -> Numbers:
     from scipy.linalg import expm
 
     both = np.zeros((6, 6))
-    both[:3, :3] = both[3:, 3:] = matrix
+    both[:3, :3] = matrix
+    both[3:, 3:] = matrix
     both[:3, 3:] = direction
     found: Numbers = expm(both)[:3, 3:]
     return found
