@@ -17,7 +17,7 @@ from sciagent.api.terminal import records_table
 from sciagent.campaign.pricing.outlook import with_chances
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.values import BestCandidate, LimitMargin, ShownValue
-from sciagent.domain.candidates import cells as named
+from sciagent.domain.candidates import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason
 from sciagent.report.answers import best
@@ -225,7 +225,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
     fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {candidate.column: candidate.text} | {name: getattr(candidate, name) for name in fixed}
-    cells = named(candidate.names, tuple(candidate.names)) | cells
+    cells = name_cells(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells |= {name: value.value} | {
             f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")

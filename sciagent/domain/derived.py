@@ -182,7 +182,7 @@ def with_names(text: str, replacement: Callable[[str], str]) -> str:
     return _TOKEN.sub(lambda token: replacement(token["name"]) if token["name"] else token[0], text)
 
 
-VERIFIER = "derived.formula"
+DERIVED_VERIFIER = "derived.formula"
 VERSION = "1"
 """The verifier of derived values, and the version of the rules in this module."""
 PROVIDER = "a campaign's file"

@@ -34,11 +34,18 @@ from sciagent.report.parts.margins import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import campaign_counts, candidates, episodes
-from sciagent.store.views import progress as report_pairs
-from sciagent.store.views.candidates import EvidenceAnswer
-from sciagent.store.views.episodes import EpisodeOutcome
-from sciagent.store.views.progress import ProgressStep, progress
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.candidates import (
+    EvidenceAnswer,
+    best_candidates,
+    campaign_members,
+    fits_by_rung,
+    imported_answers,
+    pooled_by_rung,
+    rung_answers,
+)
+from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, episode_proposals
+from sciagent.store.views.progress import ProgressStep, progress, shared_candidates, value_spreads
 
 CHUNK = 500
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
@@ -64,17 +71,17 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
 
     `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
     """
-    ranked = candidates.best(connection, row, n, vetoed=False)
+    ranked = best_candidates(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     ladder = campaigns.rungs(connection, row.id)
-    imported = candidates.imported(connection, ids)
-    answers = candidates.answers(connection, row, ladder, ids)
+    imported = imported_answers(connection, ids)
+    answers = rung_answers(connection, row, ladder, ids)
     errors = margins.method_errors(connection, row, ladder)
     found = []
-    fits = candidates.fits_by_rung(ladder)
+    fits = fits_by_rung(ladder)
     limits = row.has_limits
     for candidate in ranked:
-        highest = at_highest_rung(candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
+        highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = (
             "key",
             "kind",
@@ -108,8 +115,8 @@ def candidate_margins(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate_id: int
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
-    answers = candidates.answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(candidates.pooled_by_rung(answers, candidates.fits_by_rung(ladder)))
+    answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
+    highest = at_highest_rung(pooled_by_rung(answers, fits_by_rung(ladder)))
     return margins.margins(row, highest, margins.method_errors(connection, row, ladder))
 
 
@@ -129,7 +136,7 @@ def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mappin
     outcomes: dict[int, EpisodeOutcome] = {}
     for start in range(0, len(rows), CHUNK):
         ids = [trajectory["id"] for trajectory in rows[start : start + CHUNK]]
-        outcomes |= episodes.outcomes(connection, row, ids)
+        outcomes |= episode_outcomes(connection, row, ids)
     answers = []
     for trajectory in rows:
         outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
@@ -181,8 +188,8 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
 
 def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
     """Returns {turn id: its proposals with their status}."""
-    proposed = episodes.proposals(connection, trajectory_id)
-    members = candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    proposed = episode_proposals(connection, trajectory_id)
+    members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     by_turn: dict[int, list[Mapping[str, Any]]] = {}
     for proposal in proposed:
         member = members.get(proposal.candidate_id or 0)
@@ -219,7 +226,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
         differences=tuple(d for d in spec_differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
-        overlap=report_pairs.shared(connection, left, right),
+        overlap=shared_candidates(connection, left, right),
         values=tuple(_values(connection, first, second)),
         hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
@@ -266,7 +273,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
     same = first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in (name for name in mine if name in theirs):
-        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
+        a, b = (value_spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
         levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
         compared.append(
             ValueComparison(

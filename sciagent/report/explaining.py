@@ -37,8 +37,7 @@ from sciagent.domain.answers.values import CandidateName, PropertyValue
 from sciagent.domain.calibration import Fits, calibrated
 from sciagent.domain.candidates import Names
 from sciagent.domain.chosen_units import show_window, shown
-from sciagent.domain.derived import VERIFIER, VERSION
-from sciagent.domain.derived import VERIFIER as DERIVED
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -54,8 +53,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT, know_properties
-from sciagent.store.views import campaign_counts, candidates
-from sciagent.store.views.candidates import EvidenceAnswer
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.candidates import EvidenceAnswer, campaign_members, imported_answers
 from sciagent.store.views.queries import with_proposer
 from sciagent.verification.registry import verifier_class
 
@@ -91,7 +90,7 @@ def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEv
     answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
     if answer is None:
         return None
-    known = [current[key] for hash_ in rung.derived.values() if (key := (VERIFIER, VERSION, hash_)) in current]
+    known = [current[key] for hash_ in rung.derived.values() if (key := (DERIVED_VERIFIER, VERSION, hash_)) in current]
     values = (*answer.story.values, *(value for more in known for value in more.story.values))
     measured = (*answer.measured, *(value for more in known for value in more.measured))
     return StoredEvidence(answer.story.model_copy(update={"values": values}), measured)
@@ -215,7 +214,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
-    from_files = candidates.imported(connection, [candidate_id]).get(candidate_id, [])
+    from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
@@ -239,7 +238,7 @@ def _other_evidence(
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
     units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
     for each in evidence:
-        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED):
+        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED_VERIFIER):
             yield each.shown(units)
 
 
@@ -252,14 +251,14 @@ def _campaign(
     ledger: Ledger,
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
-    member = candidates.members(connection, row, [candidate_id])[candidate_id]
+    member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     if scheduler == "priced" and Standing(place["standing"]) in WAITS:
-        from sciagent.campaign.pricing.outlook import outlook as outlook_of  # takes a second to import
+        from sciagent.campaign.pricing.outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(

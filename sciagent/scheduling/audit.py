@@ -201,11 +201,11 @@ def agreements(
             effective=float(1 / (share**2).sum()) if n else 0.0,
             bias=float(share @ off) if n and has_one_scale else None,
             rmse=float(np.sqrt(share @ off**2)) if n and has_one_scale else None,
-            spearman=spearman(x, y, share) if n >= FEWEST else None,
+            spearman=weighted_spearman(x, y, share) if n >= FEWEST else None,
         )
 
 
-def spearman(x: Array, y: Array, share: Array) -> float | None:
+def weighted_spearman(x: Array, y: Array, share: Array) -> float | None:
     """Returns the rank correlation over all represented candidates; None if undefined. share: (n,) of sum 1."""
     a, b = (ranks - share @ ranks for ranks in (_ranks(x, share), _ranks(y, share)))
     spread = float(np.sqrt((share @ a**2) * (share @ b**2)))

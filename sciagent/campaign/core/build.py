@@ -33,7 +33,7 @@ from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.calibration import Fit, Fits, in_use
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.ladder import Position, Tier
 from sciagent.domain.objectives import Objective, utility
@@ -84,7 +84,7 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
         answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
-        held = evidence.latest(connection, candidate_ids, Computation(VERIFIER, VERSION, prop.settings_hash))
+        held = evidence.latest(connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash))
         for id_, candidate in loaded.items():
             used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
             new = _evidence(prop, candidate.key, id_, used, held.get(id_))
@@ -107,7 +107,7 @@ def _evidence(
         return None
     revision = 0 if held is None else held[1] + 1
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
-    key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
+    key = EvidenceKey(candidate_key, DERIVED_VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     kind = measured.quantity.uncertainty_kind
     facts = {"formula": prop.formula.text} | ({UNCERTAINTY_KIND: {measured.property: kind}} if kind else {})
     finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=facts)

@@ -17,8 +17,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
-from sciagent.campaign.pricing.priced_campaign import FLOOR as LEAST_COST
-from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
+from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left

@@ -32,7 +32,7 @@ COMPARED = 3000  # most open candidates that are evaluated to count those with a
 MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
-def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
+def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
     if (n := campaign_counts.members(connection, row.id)) > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAda
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sciagent.domain.candidates import Names, label, smiles_of, structure_heading
+from sciagent.domain.candidates import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show, stated
@@ -200,7 +200,7 @@ class CandidateName(StructureText):
     @property
     def name(self) -> str:
         """Its identifier in the input files; empty without one."""
-        return label(self.names)
+        return identifier_text(self.names)
 
 
 class ShownValue(AnswerModel):

@@ -37,7 +37,7 @@ from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
-from sciagent.store.views import candidates
+from sciagent.store.views.candidates import rung_answers
 from sciagent.web import visitors
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import in_words, said_of, site_of, task_of, texts, to, visitor, wants_json
@@ -121,7 +121,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
 def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
-    answers = candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
+    answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
     return [
         Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
         for answer in answers

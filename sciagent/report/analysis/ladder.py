@@ -26,7 +26,7 @@ from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
 from sciagent.store.views import progress
-from sciagent.store.views import queries as ask
+from sciagent.store.views.queries import booked_costs, has_measured, measured_by, reused_answers
 
 MAX_COMPARED = 8  # charts of rung against rung
 MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
@@ -63,7 +63,7 @@ def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     names: dict[int | None, str] = {r.id: r.name for r in ladder}
     by_rung: dict[str, dict[str, float]] = {r.name: {} for r in ladder}
     others = defaultdict[tuple[str, str], float](float)
-    for rung_id, resource, fate, amount in ask.costs(connection, row):
+    for rung_id, resource, fate, amount in booked_costs(connection, row):
         name = names.get(rung_id, "proposer")
         if resource == "core_seconds":
             fates = by_rung.setdefault(name, {})
@@ -99,7 +99,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     comparisons = (
         comparison
         for name in named_order(row.spec)
-        for lower, upper in pairwise(rung for rung in ladder if ask.measures(connection, rung, name))
+        for lower, upper in pairwise(rung for rung in ladder if has_measured(connection, rung, name))
         for comparison in _compare(connection, row, lower, upper, name)
     )
     return list(islice(comparisons, MAX_COMPARED))
@@ -240,7 +240,7 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     given = row.shown_spec["ladder"]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
-        evidence = ask.measured_by(connection, rung)
+        evidence = measured_by(connection, rung)
         for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
             engines[str(name)].add(str(version))
         by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
@@ -252,7 +252,7 @@ def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     """Returns (rung, origin, number) of the answers that cost this campaign nothing."""
     labels: dict[int | None, str] = {r.id: r.name for r in ladder}
     reused = []
-    for rung_id, name, source, n in ask.reused(connection, row):
+    for rung_id, name, source, n in reused_answers(connection, row):
         origin = f"file {source}" if source != "computed" else "sciagent verify"
         if name is not None:
             origin = "this campaign, earlier" if name == row.name else f"campaign {name}"

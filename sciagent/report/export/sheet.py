@@ -42,8 +42,7 @@ from sciagent.report.parts.table import (
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views import candidates as ask
-from sciagent.store.views.candidates import Ranked, ids_best_first
+from sciagent.store.views.candidates import Ranked, candidate_pages, ids_best_first, rung_answers
 
 ALL = "all"
 FIRST = ("hit", "utility")
@@ -297,7 +296,7 @@ def write_series(
 ) -> int:
     """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
     n = 0
-    for page in ask.pages(connection, row, PAGE, hits):
+    for page in candidate_pages(connection, row, PAGE, hits):
         n += sum(1 for _ in series_files(connection, row, artifacts, page, folder))
     return n
 
@@ -306,7 +305,7 @@ def series_files(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, candidates: Sequence[Ranked], folder: Path
 ) -> Iterator[SeriesFile]:
     """Writes the series of these candidates and yields them; the names are made from keys, rungs and evidence."""
-    answers = ask.answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
+    answers = rung_answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
     for candidate in candidates:
         taken: set[str] = set()
         for stored in stored_series(artifacts, answers.get(candidate.id, [])):

@@ -292,7 +292,7 @@ def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, in
     return used
 
 
-def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
+def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
     """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
     held = {
         worker.name: in_use((job.owner, job.holds) for job in running if job.worker == worker.name) for worker in alive
@@ -300,7 +300,7 @@ def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[st
     return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
 
 
-def together(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
+def summed_use(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
     """Use of the resources other than cores, summed over the workers."""
     whole: dict[str, Used] = {}
     for resource in (resource for several in by_worker.values() for resource in several if resource.name != CORES):

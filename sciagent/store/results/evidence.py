@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.derived import VERIFIER, VERSION
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence import (
     UNCERTAINTY_KIND,
     Computation,
@@ -282,7 +282,7 @@ def under(
     own = sa.and_(*(column == value for column, value in zip(of, computation, strict=True)))
     if not derived:
         return own
-    also = sa.and_(e.verifier == VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
+    also = sa.and_(e.verifier == DERIVED_VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
     return sa.or_(own, also)
 
 

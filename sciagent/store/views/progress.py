@@ -28,7 +28,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.views.candidates import of_rung, rung_values
+from sciagent.store.views.candidates import is_of_rung, rung_values
 from sciagent.store.views.episodes import booked_for_jobs, turn_cost
 from sciagent.store.views.queries import booked, stream, with_proposer
 
@@ -224,7 +224,7 @@ def _replicates(
     e = t.current_evidence.c
     q = t.quantity.c
     p = t.property_.c
-    of_source = e.verifier == IMPORT if rung is None else of_rung(rung)
+    of_source = e.verifier == IMPORT if rung is None else is_of_rung(rung)
     evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (
@@ -280,7 +280,7 @@ def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     return dict(map(tuple, connection.execute(query)))
 
 
-def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
+def shared_candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
     """The candidates and hits that two campaigns share, and the first of the shared hits."""
     a = t.campaign_candidate.alias("a")
     b = t.campaign_candidate.alias("b")
@@ -309,7 +309,7 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
     )
 
 
-def spreads(
+def value_spreads(
     connection: Connection, row: CampaignRow, rung: RungRow, name: str, units: Units
 ) -> tuple[ValueSpread, ...]:
     """Statistics of a rung's values of a property, by level; usually there is one level.
@@ -329,7 +329,7 @@ def spreads(
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
-        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, of_rung(rung), q.censoring == "none")
+        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, is_of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
     fit = rung.fits.get(name)

@@ -318,11 +318,11 @@ def mp2020_correction(structure: Any) -> float:
         parameters={"run_type": "GGA+U" if has_u else "GGA", "hubbards": hubbards if has_u else {}, "software": "vasp"},
         data={"oxidation_states": guesses[0] if guesses else {}},
     )
-    return float(sum(found.value for found in load().get_adjustments(entry))) / len(structure)
+    return float(sum(found.value for found in load_correction().get_adjustments(entry))) / len(structure)
 
 
 @cache
-def load() -> Any:
+def load_correction() -> Any:
     """Returns the scheme, loaded once per process; importing it takes seconds."""
     from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 

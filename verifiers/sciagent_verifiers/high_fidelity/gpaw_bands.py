@@ -99,12 +99,12 @@ class ForceFieldCell(ForceFieldSettings):
         """
         import torch
 
-        from sciagent_simulators.potentials import potential as registry
+        from sciagent_simulators.potentials.potential import available_device, load_potential
         from sciagent_simulators.potentials.relaxing import relax
 
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
-        potential = registry.load(self.model, weights, registry.available_device())
+        potential = load_potential(self.model, weights, available_device())
         found = self._relaxer.checked(relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)[0])
         relaxed = _crystal(found.atoms)
         facts: dict[str, Any] = {
