@@ -148,7 +148,8 @@ def _width(table: Table, console: Console) -> int | None:
 def folded(header: str, width: int) -> str:
     """Returns a header in lines, broken at spaces and after underscores; as narrow as the width and its words allow."""
     words = re.findall(r"[^_\s]*_|[^_\s]+\s*", header)
-    width = max(width, *(len(word.rstrip()) for word in words)) if words else width
+    for word in words:
+        width = max(width, len(word.rstrip()))
     lines = [""]
     for word in words:
         if len((lines[-1] + word).rstrip()) > width:

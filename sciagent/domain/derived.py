@@ -237,7 +237,8 @@ class DerivedProperty:
         if censoring is None or not math.isfinite(result.value * to_unit):
             return None
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
-        kind = _kind([values[part] for part, slope in slopes.items() if slope]) if spread else None
+        counting = [values[part] for part, slope in slopes.items() if slope]
+        kind = _kind(counting) if spread else None
         quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring, uncertainty_kind=kind)
         return Measured(self.definition.name, self.level, quantity)
 
@@ -269,7 +270,9 @@ def level_of(levels: Sequence[Level]) -> Level:
     """Returns the level of a value that is derived from parts at these levels: their own if it is the same for all,
     else one that names each."""
     distinct = list(dict.fromkeys(levels))
-    return distinct[0] if len(distinct) == 1 else Level(" and ".join(level.label for level in distinct))
+    if len(distinct) == 1:
+        return distinct[0]
+    return Level(" and ".join(level.label for level in distinct))
 
 
 def property_of(name: str, unit: str) -> Property:

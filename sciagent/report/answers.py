@@ -263,7 +263,9 @@ def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
 
 
 def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
-    return None if rung is None else next(counts for counts in side.counts.rungs if counts.rung == rung.name)
+    if rung is None:
+        return None
+    return next(counts for counts in side.counts.rungs if counts.rung == rung.name)
 
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:

@@ -131,7 +131,8 @@ def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | Non
     """Returns the cost in resources that the host does not measure: as counted by the verifier, or as declared if
     counted is None."""
     known = declared if counted is None else counted
-    return NOTHING if known.keys() <= MEASURED else Cost({r: a for r, a in known.items() if r not in MEASURED})
+    others = {resource: amount for resource, amount in known.items() if resource not in MEASURED}
+    return Cost(others) if others else NOTHING
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:

@@ -68,7 +68,9 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
         return Visitor()
     if kind is AccessKind.SESSION and found.idle > IDLE:
         return Visitor()
-    scopes = None if kind is AccessKind.SESSION else frozenset(Right(scope) for scope in found.access.scopes)
+    scopes = None
+    if kind is AccessKind.TOKEN:
+        scopes = frozenset(Right(scope) for scope in found.access.scopes)
     rights = Rights(found.person.is_admin, found.roles, scopes)
     return Visitor(found.person, found.access, rights, found.wants_touch)
 

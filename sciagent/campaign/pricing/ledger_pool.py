@@ -91,7 +91,8 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
 def _kind(goal: str, objectives: Sequence[Objective]) -> str:
     """Returns the kind of goal: `hits` becomes `best` if no objective has limits, since nothing is a hit then."""
-    return "best" if goal == "hits" and not any(o.accept for o in objectives) else goal
+    has_limits = any(objective.accept for objective in objectives)
+    return "best" if goal == "hits" and not has_limits else goal
 
 
 def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:

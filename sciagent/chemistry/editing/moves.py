@@ -28,8 +28,11 @@ ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
 
 def draw(rng: random.Random, elements: Sequence[str], valence: int) -> str | None:
     """Draws an element that can have `valence` bonds; None if there is none."""
-    fit = [e for e in elements if e in WEIGHT and VALENCE[e] >= valence]
-    return rng.choices(fit, weights=[WEIGHT[e] for e in fit])[0] if fit else None
+    fit = [element for element in elements if element in WEIGHT and VALENCE[element] >= valence]
+    if not fit:
+        return None
+    [drawn] = rng.choices(fit, weights=[WEIGHT[element] for element in fit])
+    return drawn
 
 
 def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:

@@ -369,9 +369,15 @@ class Slurm:
             "--export=ALL",
             f"--signal=B:USR1@{self.site.wall.warning_seconds}",
         ]
-        words += [f"--gres=gpu:{request.gpus}"] if request.gpus else []
-        words += [f"--licenses={','.join(f'{name}:{n}' for name, n in request.licences)}"] if request.licences else []
-        words += [f"--{key}={name}" for key in ("account", "qos") if (name := getattr(partition, key))]
+        if request.gpus:
+            words.append(f"--gres=gpu:{request.gpus}")
+        if request.licences:
+            licences = ",".join(f"{name}:{n}" for name, n in request.licences)
+            words.append(f"--licenses={licences}")
+        if partition.account:
+            words.append(f"--account={partition.account}")
+        if partition.qos:
+            words.append(f"--qos={partition.qos}")
         return [*words, *self.site.options]
 
 

@@ -119,8 +119,8 @@ def sheet(request: Request) -> Response:
     if not read.fault:
         write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
     if read.written:
-        beyond = 1 if any(row.is_beyond for row in read.rows) else None
-        return to("/tasks", sheet=len(read.rows), beyond=beyond)
+        is_beyond = any(row.is_beyond for row in read.rows)
+        return to("/tasks", sheet=len(read.rows), beyond=1 if is_beyond else None)
     return _page(request, read, 200 if read.is_right else 400)
 
 

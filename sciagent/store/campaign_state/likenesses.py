@@ -191,7 +191,8 @@ def of_many(
     if as_of is not None:
         query = query.where(_L.watermark < as_of)
     rows = connection.execute(query).all()
-    names = names_of(connection, [row.of_id for row in rows], [campaign_id]) if rows else {}
+    alike_ids = [row.of_id for row in rows]
+    names = names_of(connection, alike_ids, [campaign_id]) if alike_ids else {}
     found = {}
     for candidate_id, position, of_id, text, key in rows:
         name = identifier_text(names.get(of_id, {}))[:MAX_NAME]

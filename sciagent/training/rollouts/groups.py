@@ -114,7 +114,8 @@ class Group:
     @property
     def final_state(self) -> GroupState:
         """The state of the group once it is over."""
-        return "broken" if any(sibling.is_abandoned for sibling in self.siblings) else "complete"
+        is_broken = any(sibling.is_abandoned for sibling in self.siblings)
+        return "broken" if is_broken else "complete"
 
 
 def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
