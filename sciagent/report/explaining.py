@@ -235,7 +235,11 @@ def _other_evidence(
     evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
 ) -> Iterator[EvidenceStory]:
     """Yields the computed evidence that no rung of the stories shows, in the units of the first campaign that chose."""
-    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
+    shown = set()
+    for story in stories:
+        for rung in story.rungs:
+            if rung.evidence:
+                shown.add(rung.evidence.key)
     units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
     for each in evidence:
         if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED_VERIFIER):

@@ -268,7 +268,10 @@ class EpisodeReader:
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: of episodes that have rewards."""
         turns = episodes.turns_of(self._connection, ids, self._as_of)
-        new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
+        new = set[int | None]()
+        for episode in turns.values():
+            for turn in episode:
+                new.update(proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
         loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
         scores = self._scores(loaded)
         asked = list(loaded if self._lots.any else scores)

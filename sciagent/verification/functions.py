@@ -188,12 +188,12 @@ class FunctionVerifier(Verifier[Any]):
             detail = f"{bad[0]} is {numbers[bad[0]][0]}"
             return Finding(candidate.key, Outcome.IMPLAUSIBLE, reason=Reason.NOT_FINITE, detail=detail)
         level = Level(method=self.definition.method)
-        measured = [
-            Measured(prop.name, level, convert(Quantity(value, self.definition.units[prop.name], spread), prop))
-            for prop in self.definition.properties
-            if prop.name in numbers
-            for value, spread in [numbers[prop.name]]
-        ]
+        measured = []
+        for prop in self.definition.properties:
+            if prop.name in numbers:
+                value, spread = numbers[prop.name]
+                quantity = Quantity(value, self.definition.units[prop.name], spread)
+                measured.append(Measured(prop.name, level, convert(quantity, prop)))
         return Finding(candidate.key, Outcome.OK, tuple(measured))
 
 

@@ -135,7 +135,10 @@ class FreeGates:
 
     def __init__(self, rungs: Sequence[BuiltRung]) -> None:
         """rungs: the leading fast rungs."""
-        parts = [part for rung in rungs for prop in rung.spec.derived for part in prop.parts.values()]
+        parts = list[Part]()
+        for rung in rungs:
+            for prop in rung.spec.derived:
+                parts.extend(prop.parts.values())
         self._rungs = [
             (rung, {*rung.rules.gate, *(name for position, name in parts if position == rung.rules.position)})
             for rung in rungs

@@ -216,12 +216,14 @@ class WorldJobs(Crew):
     def _replicate(self, connection: Connection, planned: Sequence[PlannedJob]) -> None:
         """Puts the further measurements of each candidate on the list."""
         campaign_id = self.session.built.row.id
-        further = [
-            (job, replace(job.row(campaign_id, OFFER), replicate=n, evidence_key=replace(job.key, replicate=n).hash))
-            for job in planned
-            if job.rung.spec.lab is not None
-            for n in range(1, job.rung.spec.lab.replicates)
-        ]
+        further = []
+        for job in planned:
+            if job.rung.spec.lab is None:
+                continue
+            for replicate in range(1, job.rung.spec.lab.replicates):
+                key = replace(job.key, replicate=replicate).hash
+                row = replace(job.row(campaign_id, OFFER), replicate=replicate, evidence_key=key)
+                further.append((job, row))
         if further:
             ids = jobs.create_many(connection, [row for _, row in further])
             spend.reserve_many(

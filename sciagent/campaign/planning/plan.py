@@ -175,9 +175,10 @@ def _count(n: float | None) -> str:
 
 def brings(gains: Sequence[RungGain]) -> str | None:
     """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
-    known = [
-        n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
-    ]
+    known = list[float]()
+    for gain in gains:
+        if gain.middle is not None:
+            known.extend(hits for hits in (gain.low, gain.middle, gain.high) if hits is not None)
     return f"{_signed(min(known))} to {_signed(max(known))}" if known else None
 
 

@@ -398,7 +398,11 @@ def _mixed(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
 
 def _made(formula: tuple[tuple[str, int], ...], states: list[float] | list[int], unusual: int) -> Assignment:
     named = {symbol: float(state) for (symbol, _), state in zip(formula, states, strict=True)}
-    pairs = [(a, b) for a in named for b in named if named[a] > 0 > named[b]]
+    pairs = []
+    for a in named:
+        for b in named:
+            if named[a] > 0 > named[b]:
+                pairs.append((a, b))
     values = {symbol: electronegativity(symbol) for symbol in named}
     misordered = sum((values[a] or 0.0) > (values[b] or 0.0) + ALIKE for a, b in pairs)
     return Assignment(named, unusual, misordered)

@@ -158,12 +158,11 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     distance = Chem.GetDistanceMatrix(mol)
     rings = [set(r) for r in mol.GetRingInfo().AtomRings()]
     aromatic = {a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic()}
-    pairs = [
-        (i, j)
-        for n, i in enumerate(open_atoms)
-        for j in open_atoms[n + 1 :]
-        if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings))
-    ]
+    pairs = []
+    for n, i in enumerate(open_atoms):
+        for j in open_atoms[n + 1 :]:
+            if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings)):
+                pairs.append((i, j))
     if not pairs:
         return None
     child = parts.kekule(mol)

@@ -122,12 +122,14 @@ def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
     answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
-    return [
-        Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
-        for answer in answers
-        if answer.rung != task.rung
-        for measured in answer.measured
-    ]
+    known_values = []
+    for answer in answers:
+        if answer.rung == task.rung:
+            continue
+        for measured in answer.measured:
+            name = in_words(measured.property)
+            known_values.append(Known(answer.rung, name, str(measured.quantity), measured.level.label))
+    return known_values
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,8 @@ def _rejection(
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:
     """Returns (time, event, payload) of the start and end of each driver of the campaign."""
-    events = [
-        (at, words(kind), payload)
-        for kind in ("driver_started", "ended")
-        for at, payload in queries.events(connection, row, kind, limit=50)[1]
-    ]
+    events = []
+    for kind in ("driver_started", "ended"):
+        for at, payload in queries.events(connection, row, kind, limit=50)[1]:
+            events.append((at, words(kind), payload))
     return sorted(events, key=lambda event: event[0])

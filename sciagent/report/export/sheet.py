@@ -127,7 +127,9 @@ def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> l
     in ladder order."""
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     order = sorted(reversed(measured), key=lambda column: column.rung == IMPORTED)
-    first = [c for name in wanted for c in order if c.property == name]
+    first = list[MeasuredColumn]()
+    for name in wanted:
+        first.extend(column for column in order if column.property == name)
     return [*first, *(c for c in measured if c not in first)]
 
 

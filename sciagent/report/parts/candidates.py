@@ -236,12 +236,12 @@ class _Page:
     @property
     def columns(self) -> set[TableColumn]:
         answers = (answer for own in (*self._by_people.values(), *self._answers.values()) for answer in own)
-        return {
-            (answer.rung, m.property, m.quantity.unit, m.level.label)
-            for answer in answers
-            for m in answer.measured
-            if m.property in self._wanted
-        }
+        shown_columns = set()
+        for answer in answers:
+            for m in answer.measured:
+                if m.property in self._wanted:
+                    shown_columns.add((answer.rung, m.property, m.quantity.unit, m.level.label))
+        return shown_columns
 
     def row(self, rank: int, c: Ranked) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
         """Returns the first cells of a row, and [value, text] by (rung, property, level)."""

@@ -128,12 +128,12 @@ def entries(
         for candidate in page:
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             own_answers = [*answers.get(candidate.id, ()), *from_files]
-            values = {
-                (a.rung, names[place]): m
-                for a in pooled_by_rung(own_answers, fits)
-                for m in a.measured
-                if (place := (a.rung, m.property, m.level.label)) in names
-            }
+            values = {}
+            for answer in pooled_by_rung(own_answers, fits):
+                for measured in answer.measured:
+                    source = (answer.rung, measured.property, measured.level.label)
+                    if source in names:
+                        values[answer.rung, names[source]] = measured
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
             yield Entry(candidate, own_answers, values, name_cells(candidate.names, fields), fixed)

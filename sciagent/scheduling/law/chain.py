@@ -203,7 +203,10 @@ class Chain:
         answer: 0 but for the highest that measures the same property."""
         inputs = [i for i in self._known if i < j]
         slopes = np.zeros(len(inputs))
-        lower = [i for group in alike if j in group for i in inputs if i in group]
+        lower = list[int]()
+        for group in alike:
+            if j in group:
+                lower.extend(rung for rung in inputs if rung in group)
         if lower:
             below = self._transforms[lower[-1]]
             own = self._transforms[j]

@@ -161,7 +161,11 @@ def enter_names(
     given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
     are shown in every campaign.
     """
-    rows = {(id_, field, storable(text)): None for id_, names in given for field, text in names.items() if text}
+    rows: dict[tuple[int, str, str], None] = {}
+    for id_, names in given:
+        for field, text in names.items():
+            if text:
+                rows[(id_, field, storable(text))] = None
     if campaign_id is None:  # a unique constraint does not compare NULL
         known = _rows(connection, sorted({id_ for id_, _, _ in rows}), ())
         rows = {row: None for row in rows if row not in known}

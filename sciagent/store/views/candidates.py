@@ -190,12 +190,11 @@ def rung_answers(
 ) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
     found = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
-    rows = [
-        (rung.name, each)
-        for rung in ladder
-        for each in found
-        if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations
-    ]
+    rows = []
+    for rung in ladder:
+        for each in found:
+            if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations:
+                rows.append((rung.name, each))
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 

@@ -122,7 +122,11 @@ def conformer_average(
     rows = []
     missing = []
     for row in members[0].finding.measured:
-        all_rows = [own for one in members for own in one.finding.measured if own.property == row.property]
+        all_rows = []
+        for one in members:
+            for own in one.finding.measured:
+                if own.property == row.property:
+                    all_rows.append(own)
         if len(all_rows) == len(members):
             rows.append(_averaged(all_rows, population, counts, embedded))
         else:
