@@ -175,7 +175,10 @@ def wrapped(text: str, width: int) -> list[str]:
     wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
     items = (item.replace(" ", "\xa0") for item in text.split(" · "))
     glued = " · ".join(items) if " · " in text else text
-    return [piece.replace("\xa0", " ") for line in glued.split("\n") for piece in wrapper.wrap(line) or [""]]
+    lines = list[str]()
+    for line in glued.split("\n"):
+        lines += wrapper.wrap(line) or [""]
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def text_of(*parts: Part) -> str:

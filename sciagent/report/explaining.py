@@ -91,9 +91,12 @@ def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEv
     if answer is None:
         return None
     known = [current[key] for hash_ in rung.derived.values() if (key := (DERIVED_VERIFIER, VERSION, hash_)) in current]
-    values = (*answer.story.values, *(value for more in known for value in more.story.values))
-    measured = (*answer.measured, *(value for more in known for value in more.measured))
-    return StoredEvidence(answer.story.model_copy(update={"values": values}), measured)
+    values = list(answer.story.values)
+    measured = list(answer.measured)
+    for more in known:
+        values += more.story.values
+        measured += more.measured
+    return StoredEvidence(answer.story.model_copy(update={"values": tuple(values)}), tuple(measured))
 
 
 def _rules(
@@ -350,8 +353,9 @@ def _why(
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
-    if any(attempt.state == "running" for story in rungs if story.rung == rung for attempt in story.attempts):
-        return f"{rung} is at work on it."
+    for story in rungs:
+        if story.rung == rung and any(attempt.state == "running" for attempt in story.attempts):
+            return f"{rung} is at work on it."
     return f"A job at {rung} is decided and waits for a worker or a person."
 
 

@@ -75,11 +75,16 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
     """Records the derived values of candidates if their parts are in the ledger. A value whose parts have changed
     supersedes the earlier one. Call it in a write transaction."""
-    derived = [prop for rung in built.rungs for prop in rung.spec.derived]
+    derived = list[DerivedProperty]()
+    positions = set[Position]()
+    for rung in built.rungs:
+        for prop in rung.spec.derived:
+            derived.append(prop)
+            positions.update(prop.rungs)
     if not derived or not candidate_ids:
         return
     answers = {}
-    for position in sorted({position for prop in derived for position in prop.rungs}):
+    for position in sorted(positions):
         computation = built.rungs[position].verifier.computation
         answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
@@ -102,7 +107,11 @@ def _evidence(
     """Returns the evidence to record; None if there is no value, or the ledger has it already.
 
     used: answers by position of the rung. held: the current evidence and its revision."""
-    measured = prop.measured({(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured})
+    values = {}
+    for position, answer in used.items():
+        for part in answer.measured:
+            values[position, part.property] = part.quantity
+    measured = prop.measured(values)
     if measured is None or (held is not None and held[0].measured == (measured,)):
         return None
     revision = 0 if held is None else held[1] + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from sqlalchemy.engine import Connection
 
@@ -132,7 +133,8 @@ class LocalJobs(Crew):
                 job.rung.cost_model.observe(job.declared, result.result.actual, seconds)
 
     def recall(self) -> None:
-        if not (returned := [job for call in self.pool.recall() for job in call]):
+        returned = list(chain.from_iterable(self.pool.recall()))
+        if not returned:
             return
         with self.session.begin() as connection:
             if cancelled := give_back(connection, [job.claim for job in returned]):

@@ -175,9 +175,11 @@ def check_calibrations(
     """
     if has_derived:
         parts = (("objectives", objectives), ("ladder", ladder))
-        for place in [(key, i, "calibrate") for key, each in parts for i, part in each.items() if part.calibrate]:
-            message = "a campaign with derived properties cannot calibrate yet"
-            faults.add(place, message, "leave out calibrate or derived")
+        for key, each in parts:
+            for number, part in each.items():
+                if part.calibrate:
+                    message = "a campaign with derived properties cannot calibrate yet"
+                    faults.add((key, number, "calibrate"), message, "leave out calibrate or derived")
         return
     for i, rung in ladder.items():
         if rung.calibrate is not None:

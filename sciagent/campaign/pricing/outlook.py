@@ -20,6 +20,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.errors import SciagentError
+from sciagent.scheduling.indices import CandidateGroup
 from sciagent.scheduling.law.stack import foretell
 from sciagent.scheduling.rules.warm_up import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -126,9 +127,7 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     are_few = len(open_) <= COMPARED
     of = np.union1d(open_, [row]) if are_few else np.array([row])
     place = int(np.searchsorted(of, row))
-    [(group, at)] = [
-        (group, int(at)) for group in scheduler.evaluate(pool, of) for at in np.flatnonzero(group.places == place)
-    ]
+    group, at = _group_with(scheduler.evaluate(pool, of), place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
     # at most the price of its own index, so that a candidate below the price has purchases, too
@@ -139,6 +138,14 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
         later = later | {rung: later.get(rung, 1.0)}
         rung = waiting[0]
     return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
+
+
+def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[CandidateGroup, int]:
+    """Returns the group that holds the candidate at a place, and the candidate's index in it."""
+    for group in groups:
+        for at in np.flatnonzero(group.places == place):
+            return group, int(at)
+    raise LookupError(f"no group holds place {place}")
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:

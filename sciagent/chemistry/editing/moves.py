@@ -102,12 +102,13 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
     """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
     child = parts.kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
-    changes = [
-        (bond.GetIdx(), order)
-        for bond in child.GetBonds()
-        for place, order in enumerate(ORDERS, start=1)
-        if 0 != place - bond.GetBondTypeAsDouble() <= min(hydrogens[a.GetIdx()] for a in ends(bond))
-    ]
+    changes = []
+    for bond in child.GetBonds():
+        spare = min(hydrogens[atom.GetIdx()] for atom in ends(bond))
+        for number, order in enumerate(ORDERS, start=1):
+            rise = number - bond.GetBondTypeAsDouble()
+            if rise != 0 and rise <= spare:
+                changes.append((bond.GetIdx(), order))
     if not changes:
         return None
     index, order = rng.choice(changes)
@@ -127,7 +128,9 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     arms, removed = found
     ring = rng.choice(RINGS)
-    free = [a.GetIdx() for a in parts.fragment(ring).GetAtoms() for _ in range(a.GetTotalNumHs())]
+    free = list[int]()
+    for atom in parts.fragment(ring).GetAtoms():
+        free += [atom.GetIdx()] * atom.GetTotalNumHs()
     rng.shuffle(free)
     if len(free) < len(arms):
         return None

@@ -10,6 +10,7 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, product
 
 import segno
 from markupsafe import Markup
@@ -86,14 +87,15 @@ def template(request: Request) -> Response:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
         shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
-    units = {asked.property: asked.units[0] for task in shown for asked in task.asks}
-    names = [f"{part}.{name}" for name in units for part in PARTS]
+    units = {asked.property: asked.units[0] for asked in chain.from_iterable(task.asks for task in shown)}
+    columns = list(product(units, PARTS))
+    names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([*FIXED, *names, *WORDS])
     for task in shown:
         asked = {each.property for each in task.asks}
-        cells = [units[name] if part == "unit" and name in asked else "" for name in units for part in PARTS]
+        cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
         writer.writerow([task.task, task.code or "", task.text, *cells, "", "", ""])
     headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
     return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -96,25 +96,27 @@ class Compared:
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares each rung with the next that measured the same property, for properties of objectives and gates."""
-    comparisons = (
-        comparison
-        for name in named_order(row.spec)
-        for lower, upper in pairwise(rung for rung in ladder if has_measured(connection, rung, name))
-        for comparison in _compare(connection, row, lower, upper, name)
-    )
-    return list(islice(comparisons, MAX_COMPARED))
+
+    def comparisons() -> Iterator[Compared]:
+        for name in named_order(row.spec):
+            measuring = [rung for rung in ladder if has_measured(connection, rung, name)]
+            for lower, upper in pairwise(measuring):
+                yield from _compare(connection, row, lower, upper, name)
+
+    return list(islice(comparisons(), MAX_COMPARED))
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = progress.imported_properties(connection, row)
-    comparisons = (
-        comparison
-        for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
-        for rung in ladder
-        for comparison in _compare(connection, row, None, rung, name)
-    )
-    return list(islice(comparisons, MAX_WITH_IMPORTED))
+    first = [name for name in named_order(row.spec) if name in known]
+
+    def comparisons() -> Iterator[Compared]:
+        for name in dict.fromkeys([*first, *known]):
+            for rung in ladder:
+                yield from _compare(connection, row, None, rung, name)
+
+    return list(islice(comparisons(), MAX_WITH_IMPORTED))
 
 
 def _compare(
@@ -133,7 +135,7 @@ def _compare(
             x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
             pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
-    labels = progress.levels(connection, [i for levels in groups for i in levels])
+    labels = progress.levels(connection, list(chain.from_iterable(groups)))
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(
@@ -241,9 +243,10 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
         evidence = measured_by(connection, rung)
-        for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
-            engines[str(name)].add(str(version))
-        by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
+        for versions, _ in evidence:
+            for name, version in (versions or {}).items():
+                engines[str(name)].add(str(version))
+        by_name = {name: sorted(known) for name, known in sorted(engines.items())}
         provenance.append(RungProvenance(rung, given[rung.position], row.units, by_name, len(evidence)))
     return provenance
 

@@ -138,7 +138,7 @@ class ShownEpisode(NamedTuple):
     @property
     def tokens(self) -> int:
         """Number of tokens of the shown prompts and answers."""
-        return sum(t.used.get(name) or 0 for t in self.turns for name in ("prompt_tokens", "output_tokens"))
+        return sum((turn.used.get("prompt_tokens") or 0) + (turn.used.get("output_tokens") or 0) for turn in self.turns)
 
     @property
     def seconds(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -235,7 +235,7 @@ class _Page:
 
     @property
     def columns(self) -> set[TableColumn]:
-        answers = (answer for own in (*self._by_people.values(), *self._answers.values()) for answer in own)
+        answers = chain.from_iterable((*self._by_people.values(), *self._answers.values()))
         shown_columns = set()
         for answer in answers:
             for m in answer.measured:

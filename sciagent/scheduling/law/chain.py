@@ -178,11 +178,10 @@ class Chain:
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
         """Yields groups of candidates with the same missing rungs: positions in `of`, and the forecast. Many groups are
         computed in two threads if there are two processors; results and their order are the same."""
-        blocks = [
-            (missing, group[start : start + BLOCK])
-            for missing, group in self._groups(of, self._known)
-            for start in range(0, len(group), BLOCK)
-        ]
+        blocks = []
+        for without, group in self._groups(of, self._known):
+            for first in range(0, len(group), BLOCK):
+                blocks.append((without, group[first : first + BLOCK]))
 
         def forecast_block(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
             missing, part = block

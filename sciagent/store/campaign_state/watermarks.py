@@ -83,7 +83,9 @@ def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
 def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
     """Write fits. by_rung: {rung id: fits by property}."""
     alike = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
-    rows = [{**alike, "rung_id": rung_id, **vars(fit)} for rung_id, fits in by_rung.items() for fit in fits.values()]
+    rows = []
+    for rung_id, fits in by_rung.items():
+        rows += [{**alike, "rung_id": rung_id, **vars(fit)} for fit in fits.values()]
     if rows:
         connection.execute(sa.insert(t.calibration), rows)
 

@@ -115,7 +115,12 @@ _Items = sa.schema.SchemaItem | Iterable[Column[Any]]
 
 def keyed(name: str, *items: _Items) -> Table:
     """Returns a table; items may be columns, lists of columns, indexes and constraints."""
-    flat = [part for item in items for part in ([item] if isinstance(item, sa.schema.SchemaItem) else item)]
+    flat = list[sa.schema.SchemaItem]()
+    for item in items:
+        if isinstance(item, sa.schema.SchemaItem):
+            flat.append(item)
+        else:
+            flat += item
     return Table(name, metadata, *flat)
 
 

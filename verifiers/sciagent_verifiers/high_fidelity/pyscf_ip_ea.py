@@ -197,7 +197,9 @@ class PyscfIpEa(DensityFunctional):
         wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
         if chosen.reference:
             wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
-        values = [value for p, level, v in wanted for value in self.measured(molecule, {p: v}, level=level)]
+        values = list[Measured]()
+        for prop, level, value in wanted:
+            values += self.measured(molecule, {prop: value}, level=level)
         if charged.unbound:
             return [
                 replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values
