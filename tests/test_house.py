@@ -390,7 +390,7 @@ RULES = {
     "modules below 60 lines with one importer": slivers,
     "statements that assign two things": double_assignments,
     "comprehensions in calls in conditional expressions": buried_comprehensions,
-    "comprehensions with two for": 145double_comprehensions,
+    "comprehensions with two for": double_comprehensions,
     "public class names used twice": repeated_classes,
     "docstrings that begin with Of": docstrings_of,
     "functions with a complexity over 15": complex_functions,

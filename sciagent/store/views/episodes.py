@@ -141,7 +141,7 @@ class ProposalCount(NamedTuple):
     n: int
 
 
-class ProposerResults(NamedTuple):
+class ResultsOfProposer(NamedTuple):
     """Results of the candidates that a proposer proposed first."""
 
     proposer: str | None
@@ -181,7 +181,7 @@ def proposal_counts(connection: Connection, row: CampaignRow) -> list[ProposalCo
     return [ProposalCount._make(group) for group in connection.execute(query.group_by(*by))]
 
 
-def results_by_proposer(connection: Connection, row: CampaignRow, first_paid: int) -> list[ProposerResults]:
+def results_by_proposer(connection: Connection, row: CampaignRow, first_paid: int) -> list[ResultsOfProposer]:
     """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
     paid = _CC.depth >= first_paid
     hit_in_seeds = sa.and_(_CC.is_hit, _CC.in_seeds)
@@ -192,7 +192,7 @@ def results_by_proposer(connection: Connection, row: CampaignRow, first_paid: in
         .where(_CC.campaign_id == row.id)
         .group_by(_J.proposer)
     )
-    return [ProposerResults._make(group) for group in connection.execute(query)]
+    return [ResultsOfProposer._make(group) for group in connection.execute(query)]
 
 
 def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | None, str, float]]:

@@ -188,9 +188,9 @@ def test_who_is_found_by_choice_later_costs_the_audit_nothing(stage: Stage) -> N
     assert found.words.startswith("recall cannot be estimated: n = 1 audited hit, 5 are needed")
 
 
-@pytest.mark.parametrize(("audit", "limits"), [(", audit: 0", True), ("", False)])
-def test_there_is_none_at_a_share_of_0_or_without_limits(tmp_path: Path, audit: str, limits: bool) -> None:
-    stage = Stage(tmp_path, audit, limits=limits)
+@pytest.mark.parametrize(("setting", "limits"), [(", audit: 0", True), ("", False)])
+def test_there_is_none_at_a_share_of_0_or_without_limits(tmp_path: Path, setting: str, limits: bool) -> None:
+    stage = Stage(tmp_path, setting, limits=limits)
     assert stage.look(0.9) == {} and stage.due(0.9) == []
     with stage.built.ledger.read() as connection:
         assert audit(connection, stage.built.row) is None
