@@ -150,7 +150,7 @@ def state(request: Request, campaign: str) -> Response:
     said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        steering.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
+        steering.instruct(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
     elif verb == Verb.RESUME and steering.wake(site.ledger, campaign, who) is None:
         steering.hand_in(site.ledger, campaign, who)
     elif verb != Verb.RESUME:

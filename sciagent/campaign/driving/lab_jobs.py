@@ -25,7 +25,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.campaign.driving.session import Crew, DriverSession, Ending, Pace, Places, PlannedJob, Quota
+from sciagent.campaign.driving.session import Crew, DriverSession, Ending, Pace, PlannedJob, Quota, Slots
 from sciagent.domain.lab import QUEUE
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
@@ -45,7 +45,7 @@ OVERTAKEN = "others promise more by what was answered since"
 SPARE = "the others that are out are likely to bring the hits that are still asked for"
 
 
-def reprice(connection: Connection, session: DriverSession) -> None:
+def reorder_list(connection: Connection, session: DriverSession) -> None:
     """Orders the campaign's list again if the last time is a day ago. Call it with the driver's lease, when the
     scheduler is open."""
     built = session.built
@@ -192,7 +192,7 @@ class WorldJobs(Crew):
         """Loads the tasks that are out."""
         self._out = offered_jobs(connection, self.session.built, self.session.built.asked)
 
-    def places(self, connection: Connection) -> Quota:
+    def slots(self, connection: Connection) -> Quota:
         """Returns how many more tasks of each rung may be put on the list."""
         built = self.session.built
         out = tasks.open_by_rung(connection, built.row.id)
@@ -270,14 +270,14 @@ class WorldJobs(Crew):
         return None
 
 
-class JointPlaces:
-    """The places of one dispatch, of computers and of people. Neither takes those of the other."""
+class JointSlots:
+    """The slots of one dispatch, of computers and of people. Neither takes those of the other."""
 
-    def __init__(self, computers: Places, people: Quota, of_people: frozenset[Position]) -> None:
+    def __init__(self, computers: Slots, people: Quota, of_people: frozenset[Position]) -> None:
         self._computers = computers
         self._people = people
         self._of_people = of_people
-        self._is_closed = False  # whether no less urgent job may overtake one that the computers had no place for
+        self._is_closed = False  # whether no less urgent job may overtake one that the computers had no slot for
 
     @property
     def open(self) -> frozenset[Position]:
@@ -319,9 +319,9 @@ class JointCrew(Crew):
     def running(self) -> int:
         return self._computers.running
 
-    def places(self, connection: Connection) -> Places:
+    def slots(self, connection: Connection) -> Slots:
         of_people = frozenset(rung.rules.position for rung in self.session.built.asked)
-        return JointPlaces(self._computers.places(connection), self._people.places(connection), of_people)
+        return JointSlots(self._computers.slots(connection), self._people.slots(connection), of_people)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         theirs = [job for job in planned if job.rung.spec.is_world]

@@ -352,7 +352,7 @@ def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, c
         directives.write(connection, row.id, Verb.AMEND, who, why, payload={"changes": list(changes)})
 
 
-def tell(
+def instruct(
     store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False
 ) -> tuple[DriverState | None, int]:
     """Instructs the driver of a campaign to pause or stop. now: kill running jobs.

@@ -224,8 +224,8 @@ def _ready(
         return None
     try:
         task = _task(ledger, reader, row, rights)
-        said = _said(sheet, row, task)
-        answer = typed_answer(said)
+        typed_texts = _answer_texts(sheet, row, task)
+        answer = typed_answer(typed_texts)
     except SciagentError as error:
         row.fault = str(error)
         row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -236,7 +236,7 @@ def _ready(
     return (
         built,
         task.task,
-        LabEntry(answer, said, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
+        LabEntry(answer, typed_texts, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
     )
 
 
@@ -264,14 +264,14 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
     return shown
 
 
-def _said(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
+def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
         if name and part in PARTS and name not in asked and row.cells.get(column) and part != "unit":
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
-    return TypedForm(row.cells).said(task.asks)
+    return TypedForm(row.cells).answer_texts(task.asks)
 
 
 MOST = 200

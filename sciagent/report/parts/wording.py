@@ -102,7 +102,7 @@ def window(edges: Any, name: str, unit: str) -> str:
     return text + after_number(unit)
 
 
-def wish(objective: Mapping[str, Any]) -> str:
+def aim_sentence(objective: Mapping[str, Any]) -> str:
     """Returns a sentence on the aim of an objective."""
     name = objective["property"]
     unit = objective["unit"]

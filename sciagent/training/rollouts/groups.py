@@ -137,7 +137,7 @@ def open_groups(
         frozen = shared or snapshot.take(connection, built, plan.begins, mark.seed)
         left = briefing.left_text(frozen.left)
         for shown in _with_skills(spec, plan.skills):
-            skills = [skill.told for skill in shown.skills]
+            skills = [skill.prompt_text for skill in shown.skills]
             messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills, words.many)
             opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
     return opened
