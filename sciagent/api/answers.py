@@ -1,7 +1,4 @@
-"""The answers of a campaign with their display in notebooks and terminals.
-
-The query of all candidates of a campaign; it reads in pages.
-"""
+"""The answers of a campaign with their display in notebooks and terminals, and the query of all its candidates."""
 
 from __future__ import annotations
 

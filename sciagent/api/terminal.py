@@ -1,9 +1,9 @@
-"""Tables and paragraphs for terminals, and for files and pipes.
+"""What a person sees in a terminal: tables, paragraphs, and the answer to Ctrl-C.
 
 A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
 is tab-separated text with a header, and each paragraph is one line.
 
-Handling of Ctrl-C, an interrupted notebook cell and SIGTERM while a campaign runs in this process.
+Ctrl-C, an interrupted notebook cell and SIGTERM end a campaign that runs in this process in steps.
 """
 
 from __future__ import annotations

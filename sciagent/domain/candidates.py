@@ -1,6 +1,6 @@
-"""The interface of a candidate, and its key.
+"""The interface of a candidate: its key, and its names and remarks in input files.
 
-Names and remarks that candidates have in input files, such as an identifier, a supplier or a catalogue number.
+A name is an identifier, a supplier or a catalogue number, for example.
 """
 
 from __future__ import annotations

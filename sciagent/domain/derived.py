@@ -1,9 +1,8 @@
 """Derived properties: values that a campaign computes from other values of the same candidate, by a formula.
 
-Formulas of derived properties: names, numbers with units, + - * / and parentheses.
-
-A formula is parsed into a tree of these operations and never evaluated as Python. Values enter in base units of the SI,
-one particle for a mole, so that eV and kJ/mol can be mixed; the result is in base units too.
+A formula has names, numbers with units, + - * / and parentheses. It is parsed into a tree of these operations and never
+evaluated as Python. Values enter in base units of the SI, one particle for a mole, so that eV and kJ/mol can be mixed;
+the result is in base units too.
 """
 
 from __future__ import annotations

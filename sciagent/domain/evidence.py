@@ -1,6 +1,6 @@
-"""The evidence key and the finding: the result of a verifier on a candidate, before the host adds its cost.
+"""Evidence: its key, the finding of a verifier on a candidate, and the pooling of replicates.
 
-Pooling of replicate measurements into a single value; no other module pools replicates.
+The host adds the cost to a finding. No other module pools replicates.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An answer counts in every campaign that asks for it, and a correction moves the verdict in each of them.
 
-Review and signature: a second person accepts an answer or sends it back, and people sign what is recorded.
+A second person may have to accept an answer or send it back. People sign what is recorded.
 """
 
 from __future__ import annotations

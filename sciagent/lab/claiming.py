@@ -1,10 +1,11 @@
-"""Claims of tasks. A claim has no end: its person gives it back, or another one takes it over.
+"""Claims of tasks, and the samples for them. A claim has no end: its person gives it back, or another one takes it
+over.
 
 The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
 day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
 when its task is claimed is booked beyond the limit.
 
-Samples of tasks. A vial of another compound, or one that is empty, is refused before anything is written.
+A vial of another compound, or one that is empty, is refused before anything is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The list of tasks as people see it: what is asked, why, and who has it.
-
-The answers about work of people: tasks, claims, and what was entered.
-"""
+"""The list of tasks as people see it: what is asked, why, and who has it or has answered."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Builds answers of `sciagent.domain.answers` from the ledger: status, best candidates, and the episodes of `trace`.
+"""Builds answers of `sciagent.domain.answers` from the ledger: status, best candidates, episodes, and comparisons.
 
-Compares two campaigns: specs, outcomes, costs, and common candidates.
-
-Values are compared only if the same version of the same verifier measured both with the same settings. A GFN2 gap is
-never compared with a PBE0 gap.
+Two campaigns are compared in specs, outcomes, costs, and common candidates. Values are compared only if the same
+version of the same verifier measured both with the same settings. A GFN2 gap is never compared with a PBE0 gap.
 """
 
 from __future__ import annotations

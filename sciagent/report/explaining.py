@@ -1,8 +1,6 @@
-"""Explains one candidate from the ledger: its evidence, and the reason for its standing in each campaign.
+"""Explains one candidate from the ledger: its history at each rung, and the reason for its standing in each campaign.
 
 Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.outlook`.
-
-The history of one candidate at each rung of a campaign.
 
 Verdicts are computed again from evidence and the stored gates, so that they do not depend on a verifier whose package
 has changed or is missing.

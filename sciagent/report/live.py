@@ -1,11 +1,10 @@
-"""Metrics for Prometheus: figures of the ledger, read on each scrape, and figures of a worker's process.
+"""Figures of running campaigns: metrics for Prometheus, the snapshot of `sciagent top`, and how long a budget will
+last.
 
 Counters are computed from the ledger since the start of each campaign, so they survive a restart of this server.
 Campaigns without any change for a week are left out.
 
-A snapshot of running campaigns, queues, workers and failures, for `sciagent top`.
-
-The time for which the budget of a running campaign will last: a range from measured costs, or nothing.
+The time that is left is a range from measured costs, or nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The numbers that are kept of the episodes of a policy, and the guards that follow from them.
+"""The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
 
-Reads what guards need of episodes: new candidates with their verdicts, their lots, and the scores by the control.
-
-The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
-
-Episodes are read some groups at a time; only numbers are kept of them.
+Episodes are read some groups at a time, with their new candidates, verdicts, lots, and scores by the control. Only
+numbers are kept of them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Values the open candidates: from the laws' forecasts to the programmes that give rungs to buy, and their index.
 
-Selects the candidates to evaluate in each update, since forecasts take most of its time.
-
-Without a hyper-parameter fit, the candidates near the top and the new ones are evaluated. After a fit, all open
-candidates are evaluated if there are at most `ALL`. Otherwise a random sample is. A regression on the sample (old
-index, known scores, costs -> new index) predicts the others. The best predicted are evaluated too; the others keep
-their prediction. The sample represents them in the calculation of the price.
+Forecasts take most of the time of an update, so not all candidates are evaluated in each. Without a hyper-parameter
+fit, the candidates near the top and the new ones are evaluated. After a fit, all open candidates are evaluated if there
+are at most `ALL`. Otherwise a random sample is. A regression on the sample (old index, known scores, costs -> new
+index) predicts the others. The best predicted are evaluated too; the others keep their prediction. The sample
+represents them in the calculation of the price.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@
         return scale * model.predict([molecule.smiles])[0], 0.2
 
 The function and all that it uses are pickled when it is decorated. The jobs run this copy, and its fingerprint is a
-setting. A changed function has another fingerprint, so old evidence is not reused.
-
-The fingerprint of a function: a hash of its code that ignores comments, layout and file names.
+setting: a hash of its code that ignores comments, layout and file names. A changed function has another fingerprint, so
+old evidence is not reused.
 """
 
 from __future__ import annotations

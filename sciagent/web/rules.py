@@ -5,9 +5,8 @@ The rule of a route also checks that a request which changes something comes fro
 does so for every method but those of `READING`. A request with a token needs no such check, since no browser adds a
 token by itself; a cookie is not looked at then.
 
-The outermost layer: headers that tell the browser what a page may do, and the limit on what a request may send.
-
-It is plain ASGI, so that a stream ends when its client leaves.
+The outermost layer sets headers that tell the browser what a page may do, and limits what a request may send. It is
+plain ASGI, so that a stream ends when its client leaves.
 """
 
 from __future__ import annotations

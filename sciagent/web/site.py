@@ -1,13 +1,11 @@
 """The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits.
 
-The words of pages for names that campaign files and commands spell with underscores.
+Pages have words for the names that campaign files and commands spell with underscores, and for each error, with the
+status of HTTP that fits it.
 
-Tells open pages that something has changed. One reader a server asks the ledger once a second, whoever looks on.
-
-It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds a
-connection to the database.
-
-What is said of an error, and the status of HTTP that says it.
+Open pages are told that something has changed. One reader a server asks the ledger once a second, however many pages
+are open. It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds
+a connection to the database.
 """
 
 from __future__ import annotations

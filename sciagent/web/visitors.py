@@ -1,6 +1,6 @@
 """The person behind a request: by the session of a browser, or by the token of an instrument.
 
-Passwords: argon2id, and a lock-out that grows with each wrong one.
+Passwords are kept by argon2id, with a lock-out that grows with each wrong one.
 """
 
 from __future__ import annotations

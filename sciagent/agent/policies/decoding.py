@@ -1,7 +1,7 @@
-"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence. A JSON schema may
+"""Draws tokens one by one from a causal model, and keeps the keys and values of its sequences. A JSON schema may
 restrict the tokens.
 
-Keys and values of a batch, with room for all its tokens: a new token is written in place, and nothing is copied.
+A batch has room for all its tokens: a new token is written in place, and nothing is copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server: a hosted provider, or vLLM, which also returns token ids.
 
-Reads the answers of an OpenAI-compatible server. Every field is checked: it may be missing, of another type, or hold
-characters that a database cannot store.
+Every field of an answer is checked: it may be missing, of another type, or hold characters that a database cannot
+store.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Loads, unloads and lists LoRA adapters of a running server on this machine. The server reads the adapter's folder.
+"""The models that a server on this machine serves: LoRA adapters that are loaded and unloaded, and cards with hashes.
 
-Cards of the models that this machine serves, with the hashes of their weights and of their chat template.
+The server reads the adapter's folder. A card has the hashes of a model's weights and of its chat template.
 
 A server tells its clients only the name of a model. Names hold the beginning of the weights' hash, and a file of that
 name below SCIAGENT_MODELS holds the whole hashes.

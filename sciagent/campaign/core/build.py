@@ -1,13 +1,11 @@
-"""Builds a campaign from its spec and the ledger: rungs with their verifiers, rules, limits and cost models.
+"""Builds a campaign from its spec and the ledger: rungs with verifiers, rules, limits and cost models; derived values;
+gates.
 
-Derived values of a campaign: they are computed with the answer of their last rung, and recorded as evidence.
+Derived values are computed with the answer of their last rung, and recorded as evidence. The gates of fast rungs that
+need no calculation judge a molecule before it is proposed.
 
-The gates by which a molecule is judged before it is proposed: those of fast rungs that need no calculation.
-
-The scores by a control: a rung that runs by lot on settled candidates and decides nothing.
-
-Its answers are in none of the rungs that a verdict, a law or a reward reads. They are shown beside the rewards of a
-policy, in `sciagent rewards guards`.
+A control is a rung that runs by lot on settled candidates and decides nothing. Its answers are in none of the rungs
+that a verdict, a law or a reward reads. They are shown beside the rewards of a policy, in `sciagent rewards guards`.
 """
 
 from __future__ import annotations

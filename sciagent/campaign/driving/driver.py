@@ -1,8 +1,7 @@
 """The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger.
 
-Chooses, by lot, the settled candidates of a campaign on which its control runs.
-
-Makes the calibrations of a campaign again when a driver starts, and places its candidates if they have changed.
+At its start a driver makes the calibrations again, and places the candidates again if they have changed. It also draws,
+by lot, the settled candidates on which the control runs.
 """
 
 from __future__ import annotations

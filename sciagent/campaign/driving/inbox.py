@@ -1,6 +1,6 @@
-"""The driver's mailbox: reads people's directives and carries out pause, resume, stop and amend.
+"""What reaches a driver from outside: people's directives, and candidates from the proposer when too few are waiting.
 
-The intake of a campaign: asks the proposer for candidates when too few are waiting.
+The directives are pause, resume, stop and amend.
 """
 
 from __future__ import annotations

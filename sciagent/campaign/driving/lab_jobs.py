@@ -2,15 +2,14 @@
 
 Nobody waits for people: a driver with nothing else to do ends, and its campaign is `waiting`.
 
-Tasks that are with people: their order, which is made again at most once a day, and the end of their campaign.
-
-Tasks that nobody has begun get a new priority, and those that others have overtaken are withdrawn.
+The order of the list is made again at most once a day. Tasks that nobody has begun get a new priority, and those that
+others have overtaken are withdrawn.
 
 Only the scheduler `priced` learns what changes their order. A task stays as it is once a person has acted on it: it was
 promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. So does one that the
 audit has drawn, since a draw is not taken back.
 
-Two crews as one: computers run some rungs of a campaign, and people do the others.
+Where computers run the other rungs, both crews work as one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs.
-
-Jobs that a driver has offered to others, workers or people, and what it does when they have ended.
-"""
+"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""The state of a driver: the built campaign, the lease with its heartbeat, the budget, the scheduler, and the rules by
-which a campaign ends.
+"""The state of a driver: campaign, lease, budget, scheduler, the rules by which the campaign ends, and the slots for
+jobs.
 
-The interface through which a driver starts and settles jobs, local or remote, and how many it starts at a time.
-
-A long job is chosen only when a worker is free, so that the choice uses the latest evidence. A short job is claimed
-ahead, one for each worker, since a worker would otherwise wait for the ledger. Jobs share a call only if their verifier
-declares how many it takes together.
+Local and remote jobs have the same interface. A long job is chosen only when a worker is free, so that the choice uses
+the latest evidence. A short job is claimed ahead, one for each worker, since a worker would otherwise wait for the
+ledger. Jobs share a call only if their verifier declares how many it takes together.
 """
 
 from __future__ import annotations

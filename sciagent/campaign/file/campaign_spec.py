@@ -1,7 +1,7 @@
-"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
-differences between two of them.
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash.
 
-Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: fault`.
+All mistakes of a file are reported together, one per line: `file:line:col: path: fault`. Two specs are compared key by
+key.
 """
 
 from __future__ import annotations

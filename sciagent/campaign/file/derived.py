@@ -1,6 +1,7 @@
-"""Derived properties of a campaign file: names and units, and the rungs that measure the parts of their formulas.
+"""What a campaign file asks to be computed from measured values: derived properties and calibrations.
 
-The calibrations that a spec asks for: one for each rung and property.
+A derived property has a name, a unit, and rungs that measure the parts of its formula. A calibration is for one rung
+and one property.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits.
 
-The control of a campaign: a rung that decides nothing, beside which the reward of a policy is shown.
+The control is a rung that decides nothing, beside which the reward of a policy is shown.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""A person's decisions on one candidate: hold, release, veto, promote.
+"""People steer a campaign: they decide on a candidate, amend the campaign, and pause, stop or resume its driver.
 
-The person's own process writes the decision under the lock of the campaign's row, which a driver takes as well. The
-decision is in force at once, whether or not a driver runs. A running driver reads it at its next step. A running job
-may finish: its evidence is kept, and the candidate's standing follows the decision.
+A decision on a candidate is hold, release, veto or promote. The person's own process writes the decision under the lock
+of the campaign's row, which a driver takes as well. The decision is in force at once, whether or not a driver runs. A
+running driver reads it at its next step. A running job may finish: its evidence is kept, and the candidate's standing
+follows the decision.
 
-Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
+An amendment changes budget, goal or workers in the YAML, and writes a directive to the driver. Only keys in
 `campaign_spec.AMENDABLE` may change; any other change makes another campaign.
-
-Instructs drivers in other processes to pause, stop or resume, and describes the driver of a campaign.
 """
 
 from __future__ import annotations

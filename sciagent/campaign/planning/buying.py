@@ -1,6 +1,6 @@
 """The best purchases within a budget if a given share of the candidates are hits.
 
-Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.value` gives the purchases for one candidate
+Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.dynamic_programme` gives the purchases for one candidate
 at each price. A linear programme mixes these programmes: it maximises the expected hits within all limits of the
 budget.
 """

@@ -3,8 +3,6 @@
 A rung's correlation with an objective is taken from the law of an earlier campaign with the same rungs, or from the
 verifier's declaration; otherwise it is a wide range. `planning.buying` computes the purchases. The worth of a rung is
 the number of hits with it minus the number without it, for the same budget.
-
-The sentences of a plan, and the parts of its answer on limits and rungs.
 """
 
 from __future__ import annotations

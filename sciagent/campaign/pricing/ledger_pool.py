@@ -3,7 +3,7 @@
 A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
 from. Rows are read again after a change in the ledger; all data in the pool come from there.
 
-The columns of answers that the law of a campaign observes: properties of rungs that predict an objective.
+The law observes the properties of rungs that predict an objective; each is a column.
 """
 
 from __future__ import annotations

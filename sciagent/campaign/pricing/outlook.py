@@ -1,6 +1,5 @@
-"""The outlook of an open candidate in a priced campaign, in numbers and in words.
-
-The chance of a hit of waiting candidates, by the campaign's current law.
+"""The outlook of waiting candidates in a priced campaign: chance of a hit, index and next rung, in numbers and in
+words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`.
 
-The base model of answers: frozen, without extra fields; each field is explained by the docstring below it.
+Answers are frozen models without extra fields; each field is explained by the docstring below it.
 
-The distance of a value from the limits of its objective, with two measures of its certainty.
+A limit of an objective lies at a distance from the value, with two measures of its certainty.
 
 The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
 distance of the method's values from experiment for other molecules. They are never added, and neither replaces the

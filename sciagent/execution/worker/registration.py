@@ -1,6 +1,7 @@
-"""Keeps a worker's row in the ledger, and takes back jobs of dead workers.
+"""Shows that a worker lives: keeps its row in the ledger, renews the leases of its jobs, and takes back jobs of dead
+workers.
 
-The lease renewer: a thread that renews leases of running jobs, and ends jobs that were cancelled or lost their lease.
+The renewer is a thread. It also ends jobs that were cancelled or lost their lease.
 """
 
 from __future__ import annotations

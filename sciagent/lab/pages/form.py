@@ -1,6 +1,6 @@
-"""Files that people attach to an answer: kept by their hash, and only ever handed out as downloads.
+"""The form of an answer: its fields as they were typed, and files that people attach.
 
-The fields of the form, read as an answer: texts stay as they were typed.
+A file is kept by its hash, and only ever handed out as a download.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing.
+"""Sheets of the lab: a CSV template for the answers to many tasks, and labels of vials for the printer.
 
-Labels of vials, for a sheet of the printer: code, QR code of the task's address, structure.
+A trial run marks each cell of an answered sheet; then all is written, or nothing. A label has the code, a QR code of
+the task's address, and the structure.
 """
 
 from __future__ import annotations

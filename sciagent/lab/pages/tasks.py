@@ -1,8 +1,6 @@
-"""The list of a person, one task a page, and what people do with a task.
+"""The pages of tasks: the list of a person, and one task with the question, what is known, and what was answered.
 
-A task as its page shows it: the question, what is known, and what was answered.
-
-The list of tasks under its headings: the person's own, those to review, those to approve, and what is next.
+The list has headings: the person's own tasks, those to review, those to approve, and what is next.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The charts of the guards: reward and control, exploitation index and diversity, by policy version.
+"""Charts of the guards of a campaign's last version of rewards, by policy version.
 
-The guards of a campaign's last version of rewards, for the report.
+The charts show reward and control, exploitation index and diversity.
 """
 
 from __future__ import annotations

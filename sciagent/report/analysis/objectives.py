@@ -1,7 +1,4 @@
-"""Charts of the objectives: the distribution of each with its limits, and two of them against each other.
-
-Charts of objectives: a histogram with the limits, and two objectives against each other with a name per point.
-"""
+"""Charts of the objectives: the distribution of each with its limits, and two of them against each other."""
 
 from __future__ import annotations
 

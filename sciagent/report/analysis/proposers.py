@@ -1,10 +1,10 @@
-"""The proposers of a campaign side by side: results and costs.
+"""The proposers of a campaign side by side: results, costs, and scores of their predictions.
 
 A candidate belongs to the proposer that proposed it first. A proposer's cost is the cost of verifying its candidates
 and that of its own turns: tokens, and the fast rungs that run at once. So the figures add up to what the campaign
 spent, except for the fast rungs of candidates that people added.
 
-Scores of the proposers' predictions against the answers of paid rungs.
+Predictions are scored against the answers of paid rungs.
 
 The score is the CRPS, in the unit of the property; 0 is best. For scale: predicting the answers' mean and standard
 deviation every time scores 0.56 of that standard deviation.

@@ -1,6 +1,6 @@
 """The summary of the report: answers to a chemist's questions, from the figures of the other sections.
 
-The report's answer to "Can it be made?", from the rungs' values on synthesis and from the user's own file.
+"Can it be made?" is answered from the rungs' values on synthesis and from the user's own file.
 """
 
 from __future__ import annotations

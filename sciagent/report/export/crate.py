@@ -2,7 +2,7 @@
 
 Source: RO-Crate Metadata Specification 1.1, https://w3id.org/ro/crate/1.1
 
-The parts of a crate with which its campaign can be run again: input files, imported values, versions, commands.
+The campaign can be run again from it: it holds input files, imported values, versions and commands.
 """
 
 from __future__ import annotations

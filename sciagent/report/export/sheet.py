@@ -1,8 +1,7 @@
-"""The columns of a table of candidates, those of the objectives first, and the table as CSV.
+"""Tables of candidates as files: CSV, an Excel workbook, and one CSV file per series.
 
-A campaign as an Excel workbook: numbers as numbers, texts never as formulas, and pictures of the best molecules.
-
-The series of candidates, such as powder patterns and spectra, as csv files.
+The columns of the objectives come first. A workbook has numbers as numbers, texts never as formulas, and pictures of
+the best molecules. Series are those of candidates, such as powder patterns and spectra.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else with 2D coordinates.
+"""Structures of a campaign as files of other programs: SD for molecules, CIF for crystals, and an ASE database for
+both.
 
-The geometry of a candidate for exports: what a rung stored, else the structure as it was proposed.
-
-A campaign as an ASE database: a row for each candidate with a geometry, its values as pairs and data.
-
-A campaign of crystals as one CIF file: a data block per candidate, with the cell that a rung relaxed, else as
-proposed.
+The geometry is what a rung stored, else the structure as it was proposed; in an SD file, 2D coordinates. An ASE
+database has a row for each candidate with a geometry, its values as pairs and data. A CIF file has a data block per
+candidate.
 """
 
 from __future__ import annotations

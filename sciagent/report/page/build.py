@@ -1,9 +1,9 @@
-"""The report as a single HTML file that needs no network, no server and no other file.
+"""Builds the report as a single HTML file that needs no network, no server and no other file.
 
 The template engine escapes all text of models and people. A content security policy allows only the two scripts of
 sciagent, by their hashes, and forbids every request.
 
-Writes the report file, which is rewritten while the campaign runs, and the pages of the episodes.
+The file is rewritten while the campaign runs; the pages of the episodes stand beside it.
 """
 
 from __future__ import annotations

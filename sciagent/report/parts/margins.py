@@ -3,7 +3,7 @@
 The error of a rung's method comes from measured values that the campaign's candidates share with the rung, if there are
 enough; otherwise from the benchmark that its verifier declares for this property and level.
 
-Candidates whose verdict a measurement contradicts: an imported value lies on the other side of the limits.
+A measurement contradicts a verdict if the imported value lies on the other side of the limits.
 """
 
 from __future__ import annotations

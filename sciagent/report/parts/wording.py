@@ -1,8 +1,8 @@
-"""Texts for values, objectives, verdicts and costs in a report.
+"""Texts of a report: values, objectives, verdicts, costs and diagnostics, and the glossary.
 
-The glossary of a report, for chemists; docs/chemist.md has the same table.
+The glossary is for chemists; docs/chemist.md has the same table.
 
-The diagnostics of evidence on one line: facts that a verifier states beside its values, such as points of a gap.
+Diagnostics are facts that a verifier states beside its values, such as points of a gap.
 """
 
 from __future__ import annotations

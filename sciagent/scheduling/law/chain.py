@@ -5,9 +5,8 @@ the lowest rungs seen, this is the conditional of the joint Gaussian. If a rung 
 predicted from the rungs below it only, without the information of the seen one. Other kernels make the conditional
 nonlinear and use neighbours in structure.
 
-A Gaussian process averaged over its hyper-parameters, for few rows.
-
-The moments of a truncated normal distribution.
+Where rows are few, each process of the chain is averaged over its hyper-parameters. Censored answers enter as moments
+of a truncated normal distribution.
 """
 
 from __future__ import annotations

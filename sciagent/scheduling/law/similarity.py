@@ -1,7 +1,7 @@
 """Similarity of structures, from feature counts such as Morgan fingerprints and from traits of the whole molecule.
 
-Selects rows for a law by a hash of their candidates' keys: the same candidates are selected in every process and for
-every order in which they arrived, so that a law can be made again from the evidence.
+The rows of a law are selected by a hash of their candidates' keys. They are the same in every process and for every
+order of arrival, so that a law can be made again from the evidence.
 """
 
 from __future__ import annotations

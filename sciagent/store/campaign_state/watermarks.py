@@ -5,7 +5,7 @@ transaction that noted it may commit after a version has taken the next number, 
 version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
 number of a version locks it, too. "All turns below W" is then a fixed set, as "all evidence up to W" is.
 
-Calibrations of a campaign's rungs. A fit is never changed; the last one of a rung and a property counts.
+A calibration of a rung is never changed; the last fit of a rung and a property counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The metadata of the ledger's tables, and the functions that define a table.
+"""What tables are made of: the metadata, the functions that define a table, and column types of both databases.
 
-Column types that both databases accept: times in UTC, storable texts, JSON.
+The types are times in UTC, storable texts, and JSON.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Registered workers: one row each, renewed while the worker lives. A worker runs the jobs on which it has leases.
+"""Registered workers, one row each, renewed while the worker lives, and their resources.
 
-The resources of workers: their capacity for jobs, what they lack, and the amounts in use and free.
+A worker runs the jobs on which it has leases. Its resources are its capacity for jobs, what it lacks, and the amounts
+in use and free.
 """
 
 from __future__ import annotations

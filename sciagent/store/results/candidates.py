@@ -1,9 +1,7 @@
-"""Candidates in the ledger: they are inserted and found by key, with the texts under which they were proposed.
+"""Candidates in the ledger: inserted and found by key, with the texts, names and families that they have.
 
-Names and remarks that candidates have in input files: an identifier, a supplier, a catalogue number.
-
-Families of candidates in the ledger, such as the scaffolds of molecules, and the latest candidates. Every query is
-served by an index.
+Texts are those under which they were proposed; names and remarks come from input files. Families are the scaffolds of
+molecules, for example. Every query is served by an index.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Single episodes of a report. An episode is a trajectory of a model or of a client of the tools.
+"""Queries of a report on the episodes and proposers of a campaign.
 
-A script's trajectory is not an episode, since it has no conversation. Prompt ids and log-probabilities are not read.
-
-Queries of a report on proposers: their proposals, with the results, costs and predictions.
+An episode is a trajectory of a model or of a client of the tools. A script's trajectory is none, since it has no
+conversation. Prompt ids and log-probabilities are not read.
 
 The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
 people, whose proposals have no turn.

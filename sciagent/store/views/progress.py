@@ -1,8 +1,10 @@
-"""Hits and best utility against the core-seconds booked so far, for a campaign and for each of its proposers.
+"""Series and comparisons of a report: progress against cost, values for the objectives, and pairs of values from two
+sources.
 
-The values that a rung measured for the objectives, of the best candidates that reached it; replicates are pooled.
+Progress is hits and best utility against the core-seconds booked so far, for a campaign and for each of its proposers.
 
-Comparisons: values of the same candidates from two rungs, or imported and from a rung; what two campaigns share.
+Pairs are values of the same candidates from two rungs, from imports and a rung, or from two campaigns. Replicates are
+pooled.
 """
 
 from __future__ import annotations

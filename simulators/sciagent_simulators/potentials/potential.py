@@ -1,6 +1,6 @@
-"""The interface of a potential: energies, forces and stresses of many periodic cells, on a named energy scale.
+"""Potentials: energies, forces and stresses of many periodic cells on a named energy scale, and the registry of models.
 
-The registry of potentials: the entry point group `sciagent.potentials`, with a loaded model per process.
+Models register under the entry point group `sciagent.potentials`; each is loaded once per process.
 """
 
 from __future__ import annotations

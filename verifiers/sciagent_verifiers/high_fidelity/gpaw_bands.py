@@ -1,6 +1,6 @@
 """The verifier `gpaw.bands`: band gap, total energy and magnetic moment of a crystal by GPAW.
 
-The setting `geometry` of a calculation on a crystal: a force field that relaxes its cell and positions first.
+By its setting `geometry` a force field relaxes cell and positions first.
 """
 
 from __future__ import annotations

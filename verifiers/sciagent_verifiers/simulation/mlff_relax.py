@@ -1,6 +1,6 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-Energies of phases from a user's file, such as those of the Materials Project, that span a hull.
+The phases that span a hull may come from a user's file, such as one of the Materials Project.
 
 The file is JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
 "energy_per_atom": -3.696}, …]}`. It must hold every element of a candidate.
