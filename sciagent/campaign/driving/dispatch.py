@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, PlannedJob, Slots
+from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, JobSlots, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position
@@ -40,7 +40,7 @@ class Dispatched:
 
 
 def promote(
-    connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, slots: Slots
+    connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, slots: JobSlots
 ) -> Dispatched:
     """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all slots are taken.
     Runs inside a write transaction."""
@@ -134,7 +134,7 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[P
 
 
 def resume_queued(
-    connection: Connection, session: DriverSession, crew: Crew, slots: Slots, preferred_only: bool = False
+    connection: Connection, session: DriverSession, crew: Crew, slots: JobSlots, preferred_only: bool = False
 ) -> None:
     """Resumes queued jobs, most urgent first: jobs that a person started, and jobs whose attempt was lost or
     interrupted. preferred_only: only jobs that a person promoted."""

@@ -25,7 +25,7 @@ from sciagent.campaign.driving.inbox import Intake, Mailbox
 from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reorder_list, wake_again, with_people
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.session import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, Pace, Slots
+from sciagent.campaign.driving.session import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, JobSlots, Pace
 from sciagent.campaign.file.rungs import SHARE
 from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
@@ -416,14 +416,14 @@ class Driver:
             acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
         return acted
 
-    def _check(self, connection: Connection, crew: Crew, slots: Slots) -> bool:
+    def _check(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the control on candidates that were drawn for it; returns True if evidence was reused."""
         chosen = self._draws.due(connection, not self.running, slots.open, slots.wanted)
         done = promote(connection, self.session, chosen, crew, slots)
         self._draws.take({choice.id for choice in chosen} - {c.id for c in (*done.refused, *done.unplaced)})
         return done.reused
 
-    def _promote(self, connection: Connection, crew: Crew, slots: Slots) -> bool:
+    def _promote(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
         reused = False

@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.campaign.driving.session import Crew, DriverSession, Ending, Pace, PlannedJob, Quota, Slots
+from sciagent.campaign.driving.session import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
 from sciagent.domain.lab import QUEUE
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
@@ -272,7 +272,7 @@ class WorldJobs(Crew):
 class JointSlots:
     """The slots of one dispatch, of computers and of people. Neither takes those of the other."""
 
-    def __init__(self, computers: Slots, people: Quota, of_people: frozenset[Position]) -> None:
+    def __init__(self, computers: JobSlots, people: Quota, of_people: frozenset[Position]) -> None:
         self._computers = computers
         self._people = people
         self._of_people = of_people
@@ -318,7 +318,7 @@ class JointCrew(Crew):
     def running(self) -> int:
         return self._computers.running
 
-    def slots(self, connection: Connection) -> Slots:
+    def slots(self, connection: Connection) -> JobSlots:
         of_people = frozenset(rung.rules.position for rung in self.session.built.asked)
         return JointSlots(self._computers.slots(connection), self._people.slots(connection), of_people)
 

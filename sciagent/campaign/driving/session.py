@@ -323,7 +323,7 @@ class _Call:
     """Number of further jobs that the call can take."""
 
 
-class Slots(Protocol):
+class JobSlots(Protocol):
     """The slots of one dispatch."""
 
     @property
@@ -442,7 +442,7 @@ class Crew(Protocol):
     def running(self) -> int:
         """Number of jobs that are not over."""
 
-    def slots(self, connection: Connection) -> Slots:
+    def slots(self, connection: Connection) -> JobSlots:
         """Returns the slots of one dispatch."""
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:

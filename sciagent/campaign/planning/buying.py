@@ -1,8 +1,7 @@
 """The best purchases within a budget if a given share of the candidates are hits.
 
-Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.dynamic_programme` gives the purchases for one candidate
-at each price. A linear programme mixes these programmes: it maximises the expected hits within all limits of the
-budget.
+Truth and rungs are a joint Gaussian. `scheduling.dynamic_programme` gives the purchases for one candidate at each
+price. A linear programme mixes these purchases: it maximises the expected hits within all limits of the budget.
 """
 
 from __future__ import annotations
