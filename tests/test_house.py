@@ -35,7 +35,7 @@ LIMITS = {
     "public class names used twice": 0,
     "docstrings that begin with Of": 0,
     "functions with a complexity over 15": 7,
-    "signatures with mappings of Any beyond the borders": 58,
+    "signatures with mappings of Any beyond the borders": 28,
     "lines with fmt: skip": 60,
     "modules over 100 lines without a test file": 6,
 }
@@ -64,8 +64,11 @@ TWO_THINGS_ASSIGNED: set[str] = set()
 BORDERS: dict[str, tuple[str, ...]] = {
     "rows and JSON columns of the ledger": (
         "sciagent/store",
+        "sciagent/campaign/core/judge.py",
         "sciagent/campaign/core/opening.py",
         "sciagent/campaign/core/record.py",
+        "sciagent/campaign/pricing/auditing.py",
+        "sciagent/campaign/proposing/slots.py",
         "sciagent/scheduling/law/stack.py",
         "sciagent/scheduling/rules/priced.py",
     ),
@@ -73,10 +76,25 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/campaign/file",
         "sciagent/inputs",
         "sciagent/domain/chosen_units.py",
+        "sciagent/domain/derived.py",
         "sciagent/training/evaluation/campaign_runs.py",
+    ),
+    "the spec of a campaign, as the ledger keeps it": (
+        "sciagent/report/analysis/ladder.py",
+        "sciagent/report/analysis/objectives.py",
+        "sciagent/report/parts/agreement.py",
+        "sciagent/report/parts/candidates.py",
+        "sciagent/report/parts/wording.py",
+    ),
+    "texts that people typed into forms, sheets and commands": (
+        "sciagent/lab/answering.py",
+        "sciagent/lab/pages/form.py",
+        "sciagent/lab/typed_answers.py",
     ),
     "settings of verifiers, as files and commands state them": (
         "sciagent/api/calculating.py",
+        "sciagent/campaign/core/calibrating.py",
+        "sciagent/campaign/people/verifying.py",
         "sciagent/verification/contract.py",
         "sciagent/verification/files.py",
         "sciagent/verification/registry.py",
@@ -108,8 +126,9 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/environment",
         "sciagent/training/rollouts",
     ),
-    "columns of Parquet": (
+    "columns of Parquet and of ASE databases": (
         "sciagent/report/export/parquet.py",
+        "sciagent/report/export/structures.py",
         "sciagent/report/parts/table.py",
         "sciagent/training/answers.py",
         "sciagent/training/building.py",
@@ -144,6 +163,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "simulators/sciagent_simulators/starting_geometry.py",
         "verifiers/sciagent_verifiers/base.py",
         "verifiers/sciagent_verifiers/conformer_ensemble.py",
+        "verifiers/sciagent_verifiers/fast/crystal_xrd.py",
         "verifiers/sciagent_verifiers/high_fidelity/gpaw_bands.py",
         "verifiers/sciagent_verifiers/programs/self_consistent_field.py",
         "verifiers/sciagent_verifiers/simulation/force_field.py",

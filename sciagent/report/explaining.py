@@ -9,7 +9,7 @@ has changed or is missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -136,6 +136,7 @@ def _story(
     core_seconds = sum(attempt.core_seconds for attempt in tried)
     if story is not None and not attempts and not reused:
         core_seconds = story.core_seconds  # a fast rung has no job
+    end = _by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)
     return RungStory(
         rung=rung.name,
         tier=rung.tier,
@@ -145,7 +146,7 @@ def _story(
         gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
         objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
-        **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)),
+        **end._asdict(),
         job=attempts[0].job if attempts else None,
         reused=reused,
         core_seconds=round(core_seconds, 3),
@@ -162,22 +163,31 @@ def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) 
     return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
 
 
-def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> Mapping[str, Any]:
+class RungEnd(NamedTuple):
+    """How a candidate came out of a rung."""
+
+    outcome: str | None
+    verdict: str | None
+    reason: str | None
+    detail: str
+
+
+def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEnd:
     """Returns outcome, verdict, reason and detail by the evidence. fits: the rung's calibrations."""
     story = answer.story
     reason = Reason(story.reason) if story.reason else None
     judged = judge(rules, Finding("", Outcome(story.outcome), calibrated(answer.measured, fits), reason, story.detail))
-    return {"outcome": story.outcome, **judged._asdict()}
+    return RungEnd(story.outcome, judged.verdict, judged.reason, judged.detail)
 
 
-def _by_attempts(attempts: Sequence[AttemptStory]) -> Mapping[str, Any]:
+def _by_attempts(attempts: Sequence[AttemptStory]) -> RungEnd:
     """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
     last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
     if last is None or last.outcome is None:
-        return {"outcome": None, "verdict": None, "reason": None, "detail": ""}
+        return RungEnd(None, None, None, "")
     fixed = Outcome(last.outcome).rule.verdict
     verdict = fixed if fixed in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
-    return {"outcome": last.outcome, "verdict": verdict, "reason": last.reason, "detail": last.detail}
+    return RungEnd(last.outcome, verdict, last.reason, last.detail)
 
 
 WAITS = (Standing.OPEN, Standing.HELD)
@@ -290,7 +300,7 @@ def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str)
     return CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {}))
 
 
-def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
+def _rung_of(place: sa.RowMapping, ladder: Sequence[RungRow]) -> RungRow:
     return ladder[min(int(place["position"]), len(ladder) - 1)]
 
 
@@ -323,7 +333,7 @@ def _why(
     connection: Connection,
     row: CampaignRow,
     ladder: Sequence[RungRow],
-    place: Mapping[str, Any],
+    place: sa.RowMapping,
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
 ) -> str:
@@ -357,7 +367,7 @@ def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
     return f"A job at {rung} is decided and waits for a worker or a person."
 
 
-def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: Mapping[str, Any]) -> str:
+def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: sa.RowMapping) -> str:
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)

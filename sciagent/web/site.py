@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
@@ -243,7 +243,7 @@ def _moment(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def _number(value: float | Mapping[str, Any] | None) -> str:
+def _number(value: object) -> str:
     return "" if not isinstance(value, int | float) else f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
 
 

@@ -176,6 +176,12 @@ class Place:
         """Column values for the ledger."""
         return {**vars(self), "detail": self.detail[:2000]}
 
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Place:
+        """Returns the place that these columns hold, among others."""
+        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "standing": Standing(fields["standing"]), "detail": fields["detail"] or ""})
+
 
 def place(
     rules: Sequence[RungRules],

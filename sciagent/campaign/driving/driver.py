@@ -10,7 +10,7 @@ import gc
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.inbox import Intake, Mailbox
@@ -126,13 +127,8 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
     c = t.campaign_candidate.c
     query = sa.select(c.candidate_id).where(c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(LATER))
     for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
-        before: Mapping[str, object] = standings.get(connection, built.row.id, candidate_id)
-        kept = {name: before[name] for name in PLACE}
-        settle_again(connection, built, candidate_id, kept)
-
-
-PLACE = (*("standing", "position", "verdict", "reason", "detail"), *("depth", "score", "utility", "is_hit", "hit_tier"))
-"""Columns of `campaign_candidate` that hold a place."""
+        before = Place.from_columns(standings.get(connection, built.row.id, candidate_id))
+        settle_again(connection, built, candidate_id, before)
 
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner

@@ -242,7 +242,7 @@ def _parse(
     return candidate, tuple(measured)
 
 
-def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
+def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str | None]) -> Quantity:
     """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError or UnitError."""
     censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
     value = _number(text[1:] if censoring is not Censoring.NONE else text)

@@ -12,7 +12,7 @@ An amendment changes budget, goal or workers in the YAML, and writes a directive
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
         vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
-        return case.settled(Verb.RELEASE, before=vetoes[-1].payload.get("before") if vetoes else None)
+        before = vetoes[-1].payload.get("before") if vetoes else None
+        return case.settled(Verb.RELEASE, before=Place.from_columns(before) if before else None)
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -153,7 +154,7 @@ class _Case:
         done = jobs.cancel_queued(self.connection, list(queued.values()))
         return self.settled(verb, cancelled=tuple(label for label, id_ in queued.items() if id_ in done))
 
-    def settled(self, verb: Verb, before: Mapping[str, Any] | None = None, **more: Any) -> SteeringResult:
+    def settled(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
         """Settles the candidate's standing again unless a job runs, which does so at its end. before: the place before
         a veto."""
         running = tuple(self.jobs(JobState.RUNNING))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import crps, read, stated_in
@@ -96,7 +97,7 @@ class Call(NamedTuple):
 class ShownTurn(NamedTuple):
     """A turn of an episode."""
 
-    turn: Mapping[str, Any]
+    turn: sa.RowMapping
     """The turn's row in the ledger."""
     thinking: str
     content: str
@@ -199,7 +200,7 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     )
 
 
-def _turn(turn: Mapping[str, Any], proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
+def _turn(turn: sa.RowMapping, proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
     message = turn["message"] or {}
     content = str(message.get("content") or "")
     texts = (o["content"] if "content" in o else json.dumps(o, ensure_ascii=False) for o in turn["observations"])
