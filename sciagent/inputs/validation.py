@@ -1,6 +1,6 @@
 """Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint.
 
-Names of files in a YAML document, relative to its folder. They are checked while the document is validated.
+Names of files are relative to the document's folder; they are checked while it is validated.
 """
 
 from __future__ import annotations

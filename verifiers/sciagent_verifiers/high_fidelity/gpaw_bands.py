@@ -1,6 +1,6 @@
 """The verifier `gpaw.bands`: band gap, total energy and magnetic moment of a crystal by GPAW.
 
-The setting `geometry` of a calculation on a crystal: a force field that relaxes its cell and positions first.
+By its setting `geometry` a force field relaxes cell and positions first.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ class ForceFieldCell(ForceFieldSettings):
         """
         import torch
 
-        from sciagent_simulators.potentials import potential as registry
+        from sciagent_simulators.potentials.potential import available_device, load_potential
         from sciagent_simulators.potentials.relaxing import relax
 
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
-        potential = registry.load(self.model, weights, registry.available_device())
+        potential = load_potential(self.model, weights, available_device())
         found = self._relaxer.checked(relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)[0])
         relaxed = _crystal(found.atoms)
         facts: dict[str, Any] = {
