@@ -5,6 +5,7 @@ words.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
