@@ -74,7 +74,7 @@ def serve_model(
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served.keep(card)
+            served.keep_card(card)
         put(f"endpoint: {url}/v1\nmodel: {to_serve.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
@@ -114,17 +114,17 @@ def adapters(
     if unload == (folder is not None):
         raise UsageError(f"say what to do with {name}: a FOLDER behind the name loads it, --unload takes it out")
     if folder is not None:
-        loaded = served.load(endpoint, name, folder)
+        loaded = served.load_adapter(endpoint, name, folder)
         say(f"{endpoint} answers as:")
         put(loaded)
     else:
-        say(f"{endpoint} answers as {served.unload(endpoint, name)} no more")
+        say(f"{endpoint} answers as {served.unload_adapter(endpoint, name)} no more")
 
 
 def _list_adapters(endpoint: str, json: bool) -> None:
     from sciagent.agent.serving import served
 
-    loaded = served.loaded(endpoint)
+    loaded = served.loaded_adapters(endpoint)
     notes = [] if loaded else [f"{endpoint} has no adapters"]
     put_answer(loaded, json, (Line(f"{name}  on {parent}") for name, parent in loaded.items()), *notes)
 

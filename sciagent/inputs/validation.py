@@ -1,6 +1,6 @@
 """Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint.
 
-Names of files in a YAML document, relative to its folder. They are checked while the document is validated.
+Names of files are relative to the document's folder; they are checked while it is validated.
 """
 
 from __future__ import annotations
@@ -58,6 +58,14 @@ class Faults:
     def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
         """Adds a mistake made by `fault`, at a place."""
         self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
+
+    def take_all(self, loc: Sequence[int | str], error: ValidationError) -> None:
+        """Adds the mistakes of a part that was validated by itself, at its place."""
+        for each in error.errors(include_url=False):
+            context = each.get("ctx", {})
+            kind = PydanticCustomError(FAULT, "{message}", context) if each["type"] == FAULT else each["type"]
+            place = (*loc, *each["loc"])
+            self.details.append(InitErrorDetails(type=kind, loc=place, input=each["input"], ctx=context))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.details and kind is None:

@@ -1,8 +1,6 @@
 """Publishes the rewards of a campaign as a version: a function of evidence, law and description.
 
-The answers of `sciagent rewards`: a published version, and the rewards of its episodes.
-
-Shows versions of rewards: with all episodes, and what differs between two of them.
+`sciagent rewards` shows a version with all its episodes, and what differs between two versions.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 Neither the order in which the evidence arrived nor the standings that the campaign stored play a part. Only which of
 several candidates that relaxed to one structure was the first follows from the order; the ledger keeps it.
 
-The record of a campaign whose goal is the best candidates, as it was when an episode began.
+Where the goal is the best candidates, an episode is worth its improvement over the campaign's record when it began,
+whatever its siblings find.
 
-What an episode finds is worth its improvement over that record, whatever its siblings find.
-
-The lots that send candidates to the terminal rung with a known chance: those of `lottery`, or of the audit.
+Candidates reach the terminal rung with a known chance by the lots of `lottery`, or by those of the audit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from sciagent.campaign.core.same_structure import known_likenesses
 from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import Standing
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t

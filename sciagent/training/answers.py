@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
-from sciagent.rewards.process import Settlement
+from sciagent.rewards.contract import Settlement
 from sciagent.training import hindsight as hints
 from sciagent.training import hindsight as relabelling
 from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
@@ -245,7 +245,7 @@ def hindsight(
 def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
     """Yields the turns of episodes without the proposer's skills, with their texts as the hint for a teacher."""
     skills = [skill for _, spec in campaign.built.spec.proposers for skill in getattr(spec, "skills", ())]
-    hint = "\n\n".join(skill.told for skill in skills)
+    hint = "\n\n".join(skill.prompt_text for skill in skills)
     named = ", ".join(skill.label for skill in skills)
     for each in turns:
         if not skills:
@@ -286,10 +286,10 @@ def pairs(
         if len(members) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        utilities = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
+        ranked = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
         for first, second in combinations(range(len(members)), 2):
-            one = utilities[first]
-            other = utilities[second]
+            one = ranked[first]
+            other = ranked[second]
             if one is None or other is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue

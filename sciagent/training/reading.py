@@ -187,7 +187,7 @@ class TrainingCampaign:
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
         talk = Episode(episode.number, 0, episode.opening, limits)
         proposals: dict[int, list[Proposed]] = {}
-        for proposal in report_episodes.proposals(connection, episode.id):
+        for proposal in report_episodes.episode_proposals(connection, episode.id):
             proposals.setdefault(proposal.turn_id, []).append(proposal)
         rows = self.raw_turns(connection, episode)
         sampled = SampledAnswers(connection, rows).tokens()

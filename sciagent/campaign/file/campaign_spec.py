@@ -1,7 +1,7 @@
-"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
-differences between two of them.
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash.
 
-Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: fault`.
+All mistakes of a file are reported together, one per line: `file:line:col: path: fault`. Two specs are compared key by
+key.
 """
 
 from __future__ import annotations
@@ -273,9 +273,10 @@ class CampaignSpec(Part):
         """One line on a safety screen that is off or has exempt rules; otherwise an empty text."""
         if not self.safety.screen:
             return f"the safety screen is off: {self.safety.reason}"
-        allowed = [
-            name for rung in self.ladder if rung.verifier == self.screen for name in rung.settings.get("allow", ())
-        ]
+        allowed = []
+        for rung in self.ladder:
+            if rung.verifier == self.screen:
+                allowed.extend(rung.settings.get("allow", ()))
         return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
 
 

@@ -195,7 +195,10 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
     """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
     weekly = set() if parts.budget is None or parts.budget.until is not None else set(parts.budget.rates())
-    taken = {name for rung in parts.ladder.values() if rung.lab is not None for name in rung.lab.cost.total()}
+    taken = set[str]()
+    for rung in parts.ladder.values():
+        if rung.lab is not None:
+            taken |= rung.lab.cost.total().keys()
     if parts.scheduler == "priced" and (name := next(iter(sorted(weekly & taken)), None)):
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
         faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)

@@ -1,6 +1,6 @@
 """The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits.
 
-The control of a campaign: a rung that decides nothing, beside which the reward of a policy is shown.
+The control is a rung that decides nothing, beside which the reward of a policy is shown.
 """
 
 from __future__ import annotations
@@ -317,7 +317,8 @@ class RungSpec(Part):
         if self._campaign not in ("", campaign):
             owned = self.model_copy()
             owned._verifier = None
-        owned._campaign = owned.configured.scope = campaign
+        owned._campaign = campaign
+        owned.configured.scope = campaign
         return owned
 
     def for_charges(self, charges: Collection[int]) -> RungSpec:

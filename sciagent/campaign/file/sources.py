@@ -174,7 +174,12 @@ class EnumerateSpec(Part):
     def files(self) -> Files:
         """Returns the names of the files, by their path of keys in the proposer."""
         lists = [("groups", self.groups), ("reactants", self.reactants)]
-        return {(key, str(n)): name for key, each in lists for n, name in each.items() if isinstance(name, str)}
+        names: dict[tuple[str, ...], str] = {}
+        for key, each in lists:
+            for n, name in each.items():
+                if isinstance(name, str):
+                    names[(key, str(n))] = name
+        return names
 
 
 ToolName = Literal[
@@ -376,11 +381,11 @@ class SeveralSpec(Part):
 
     def files(self) -> Files:
         """Returns the names of files, by their path of keys in the proposer."""
-        return {
-            ("proposers", name, *where): file
-            for name, proposer in self.proposers.items()
-            for where, file in proposer.files().items()
-        }
+        paths = {}
+        for name, proposer in self.proposers.items():
+            for where, file in proposer.files().items():
+                paths[("proposers", name, *where)] = file
+        return paths
 
 
 ProposerSpec = Annotated[

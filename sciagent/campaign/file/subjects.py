@@ -1,6 +1,7 @@
 """The keys `subject` and `standardise` of a campaign file, and what a subject asks of its other keys.
 
-The safety screen: the first rung of every ladder, unless the file turns it off with a reason.
+What the subject asks for includes the safety screen: the first rung of every ladder, unless the file turns it off with
+a reason.
 """
 
 from __future__ import annotations

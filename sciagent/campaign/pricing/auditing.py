@@ -91,7 +91,9 @@ class Auditing:
         pool = self._pool
         if not self.share or not log.ids:
             return []
-        places, rows, pi = self._drawn = self._drawn or self._all_drawn()
+        if self._drawn is None:
+            self._drawn = self._all_drawn()
+        places, rows, pi = self._drawn
         waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
         outlay = self._outlay(connection)
         purchases = list[Purchase]()

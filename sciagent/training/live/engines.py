@@ -201,7 +201,7 @@ class ServedEngine:
         """Raises UsageError unless the server has the weights below the trained adapter."""
         card = loaded.card
         bases = lora_adapters.served_bases(self._endpoint)
-        hashes = [known.base_sha256 for name in bases if (known := served_cards.find(name)) is not None]
+        hashes = [known.base_sha256 for name in bases if (known := served_cards.served_card(name)) is not None]
         if card.sha256 not in hashes:
             there = ", ".join(bases) or "no model"
             raise UsageError(
@@ -214,7 +214,7 @@ class ServedEngine:
         folder = self._folder / version.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         write_adapter(loaded, learner.policy, folder)
-        return lora_adapters.load(self._endpoint, version.name, folder)
+        return lora_adapters.load_adapter(self._endpoint, version.name, folder)
 
     def _unload(self, kept: int) -> None:
         """Unloads all versions but the last ones, those of a run that was killed among them."""
@@ -224,9 +224,9 @@ class ServedEngine:
         for policy in old:
             policy.close()
         names = {policy.name for policy in self._asked}
-        for served in lora_adapters.loaded(self._endpoint):
+        for served in lora_adapters.loaded_adapters(self._endpoint):
             if served.partition("@")[0] == self._name and served not in names:
-                lora_adapters.unload(self._endpoint, served)
+                lora_adapters.unload_adapter(self._endpoint, served)
         for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -239,10 +239,10 @@ def asking(name: str, endpoint: str) -> EndpointPolicy:
 
 def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
     """Returns a version that another process has loaded into the server."""
-    if served_cards.find(identity.name) is None:  # on another machine
+    if served_cards.served_card(identity.name) is None:  # on another machine
         base = identity.base_sha256
         adapter = identity.adapter_sha256
-        served_cards.keep(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
+        served_cards.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
     return ThreadedPolicy(asking(identity.name, endpoint))
 
 
