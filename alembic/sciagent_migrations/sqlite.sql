@@ -570,7 +570,7 @@ CREATE TABLE reward_version (
 	previous_id INTEGER, 
 	code_version VARCHAR(100) NOT NULL, 
 	at DATETIME NOT NULL, 
-	guards JSON, 
+	guards JSON NOT NULL, 
 	scope VARCHAR(64), 
 	CONSTRAINT pk_reward_version PRIMARY KEY (id), 
 	CONSTRAINT uq_reward_version_campaign_id_number UNIQUE (campaign_id, number), 

@@ -378,7 +378,7 @@ def tables() -> None:
         reference("previous_id", "reward_version", nullable=True),
         needed("code_version", sa.String(100)),
         needed("at", WHEN),
-        optional("guards", JSON),
+        needed("guards", JSON),
         optional("scope", KEY),
         unique=(("campaign_id", "number"),),
     )
