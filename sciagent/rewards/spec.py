@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import did_you_mean
 from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import Faults, fault, validated
@@ -50,15 +51,13 @@ class RewardSpec(BaseModel):
         description="Worth of a candidate that the terminal rung has not answered: undecided, what the law expects, or "
         "the doubly robust estimate, which needs a known chance of having been verified.",
     )
-    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = Field(
-        default=None,
-        exclude_if=lambda limit: limit is None,  # as in descriptions from before this key
+    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = omitted_if_unset(
+        None,
         description="Most that the unsettled candidates of an episode add together, in hits or utility, under "
         "posterior; left out: no limit.",
     )
-    decay_by: DecayBy = Field(
-        default="scaffold",
-        exclude_if=lambda value: value == "scaffold",  # as in descriptions from before this key
+    decay_by: DecayBy = omitted_if_unset(
+        "scaffold",
         description="What candidates share that scaffold_decay counts: the Murcko scaffold, or any ring system. A ring "
         "that hangs on a chain makes another scaffold, but leaves the ring system that was there.",
     )
@@ -75,9 +74,8 @@ class RewardSpec(BaseModel):
         "how unlike to those that the episode proposed before; `empty`, whether an episode proposed nothing; "
         "`prediction`, how well what the model predicted of its own candidates came true.",
     )
-    prediction_scales: Mapping[str, Scale] = Field(
+    prediction_scales: Mapping[str, Scale] = omitted_if_unset(
         default_factory=dict,
-        exclude_if=lambda scales: not scales,  # as in descriptions from before this key
         description="For the term `prediction`: by property, the CRPS at which a prediction earns nothing, in the "
         "property's own unit.",
     )
