@@ -22,7 +22,6 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
-from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
@@ -75,7 +74,7 @@ class SampledAnswers:
         found = {}
         for call in calls_of(self._all):
             turn = self._turns[call.turn]
-            known = untrainable(turn) is None
+            known = turn["untrainable"] is None
             mask = tuple(known and not forced for forced in call.forced)
             found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
         return found

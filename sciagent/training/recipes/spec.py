@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import Faults, fault, validated
 from sciagent.rewards.spec import Credit
@@ -168,17 +169,14 @@ class LiveStage(_Training):
     ahead: Annotated[int, Field(strict=True, ge=0, le=1)] = Field(
         default=0, description="Steps by which sampling is ahead of training."
     )
-    ray: RaySpec | None = Field(
-        default=None,
-        description="Processes of Ray that roll out; left out: one process does all.",
-        exclude_if=lambda ray: ray is None,
+    ray: RaySpec | None = omitted_if_unset(
+        None, description="Processes of Ray that roll out; left out: one process does all."
     )
-    endpoint: str | None = Field(
-        default=None,
+    endpoint: str | None = omitted_if_unset(
+        None,
         min_length=1,
         description="Address of `serve-model --trainable`, which samples; needs `lora`, since each version is loaded "
         "as an adapter. Left out: the model samples in this process.",
-        exclude_if=lambda endpoint: endpoint is None,
     )
     kl: Share = Field(default=0.0, description=KL)
     kl_budget: Share | None = Field(default=None, description=KL_BUDGET)
