@@ -13,10 +13,10 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import did_you_mean
 from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import Faults, fault, validated
+from sciagent.rewards.credit import Credit
 
 Unsettled = Literal["settled", "posterior", "robust"]
 DecayBy = Literal["scaffold", "ring_system"]
-Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
 Term = Literal["refused", "empty", "novelty", "diversity", "prediction"]
