@@ -59,6 +59,14 @@ class Faults:
         """Adds a mistake made by `fault`, at a place."""
         self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
 
+    def take_all(self, loc: Sequence[int | str], error: ValidationError) -> None:
+        """Adds the mistakes of a part that was validated by itself, at its place."""
+        for each in error.errors(include_url=False):
+            context = each.get("ctx", {})
+            kind = PydanticCustomError(FAULT, "{message}", context) if each["type"] == FAULT else each["type"]
+            place = (*loc, *each["loc"])
+            self.details.append(InitErrorDetails(type=kind, loc=place, input=each["input"], ctx=context))
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.details and kind is None:
             raise ValidationError.from_exception_data("faults", self.details)

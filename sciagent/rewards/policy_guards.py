@@ -30,6 +30,7 @@ from sciagent.domain.answers.guards import (
     ShownGuards,
 )
 from sciagent.domain.candidates import Candidate
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.guards import (
     Array,
     ClusteredMean,
@@ -39,7 +40,7 @@ from sciagent.rewards.guards import (
     kept_promise,
     nearest_distances,
 )
-from sciagent.rewards.process import CandidateState, Settlement, price_of
+from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import Lot, Lots, states
 from sciagent.store.database.ledger import Ledger

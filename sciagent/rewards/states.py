@@ -26,7 +26,7 @@ from sciagent.campaign.core.same_structure import known_likenesses
 from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import Standing
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
-from sciagent.rewards.process import Settlement
+from sciagent.rewards.contract import Settlement
 from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
 from sciagent.training.hindsight import CandidateVerdict, NoHint, NotRelabelled, hint_of, relabelled_prompt, verdicts
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign

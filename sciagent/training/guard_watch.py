@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
+from sciagent.rewards.contract import Settlement
 from sciagent.rewards.policy_guards import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
-from sciagent.rewards.process import Settlement
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.learning.rewards import RewardRow
 from sciagent.training.guards import (

@@ -17,7 +17,6 @@ from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
 from sciagent.errors import InvalidCandidateError, did_you_mean
-from sciagent.programs import GPAW
 from sciagent.verification.contract import (
     Context,
     Cost,
@@ -40,6 +39,7 @@ from sciagent_simulators.periodic.calculation import (
     CYCLES,
     EMPTY_BANDS,
     FUNCTIONAL,
+    GPAW,
     PROTOCOLS,
     Bands,
     Protocol,
@@ -54,6 +54,7 @@ from sciagent_simulators.periodic.sampling import (
     moment_error,
     open_shells,
 )
+from sciagent_simulators.programs.running import MPIEXEC
 from sciagent_verifiers.simulation.force_field import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
@@ -259,6 +260,7 @@ class GpawBands(Verifier[Crystal]):
     Settings = BandsSettings
     settings: BandsSettings
     programs = (GPAW,)
+    optional_programs = (MPIEXEC,)
     engines = ("pymatgen", "ase")
     preload = ("numpy", "ase.neighborlist", "ase.cell", "pymatgen.core")
     priors = (
