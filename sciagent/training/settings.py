@@ -150,9 +150,7 @@ def _sentences(error: ValidationError, name_of: NameOf) -> str:
 class StepSettings(Settings):
     """The step, and the weights that it changes."""
 
-    learning_rate: NotNegative | None = Field(
-        default=None, description="Of AdamW; left out: 2e-5, for grpo and ppo 1e-6."
-    )
+    learning_rate: Positive | None = Field(default=None, description="Of AdamW; left out: 2e-5, for grpo and ppo 1e-6.")
     lora: Annotated[Natural, Option(metavar="RANK")] = Field(
         default=0, description="Rank of a LoRA adapter; 0: all weights."
     )
@@ -162,8 +160,8 @@ class StepSettings(Settings):
     )
 
 
-class LossSettings(Settings):
-    """The parts of the loss that keep a policy varied and near the model at the start."""
+class DivergenceSettings(Settings):
+    """What keeps a policy near the model at the start."""
 
     kl: NotNegative = Field(
         default=0.0, description="Factor of the KL divergence from the model at the start of the run or stage."
@@ -171,6 +169,11 @@ class LossSettings(Settings):
     kl_budget: Annotated[NotNegative | None, Option(metavar="NATS")] = Field(
         default=None, description="Training ends where this divergence, in nats per token, is larger."
     )
+
+
+class LossSettings(DivergenceSettings):
+    """The parts of the loss beside those of the rows."""
+
     entropy: NotNegative = Field(
         default=0.0, description="Factor of a bonus for the entropy of the next token, in nats."
     )
@@ -206,7 +209,7 @@ class CriticSettings(Settings):
     discount: Annotated[Portion, Option(("--discount",))] = Field(
         default=1.0, description="Gamma: factor of the next turn's reward."
     )
-    learning_rate: Annotated[NotNegative, Option(("--value-learning-rate",))] = Field(
+    learning_rate: Annotated[Positive, Option(("--value-learning-rate",))] = Field(
         default=1e-3, description="Of the value head."
     )
     warmup: Annotated[Natural, Option(("--critic-warmup",))] = Field(
@@ -339,12 +342,8 @@ def read_guards(texts: Sequence[str]) -> GuardSettings:
         elif name not in limits or not separator:
             known = ", ".join(limits)
             raise UsageError(f'"{text}" is no guard{did_you_mean(name, limits)}; write NAME=LIMIT or off: {known}')
-        elif value == OFF:
-            limits[name] = None
         else:
-            limits[name] = _number(value)
-            if math.isnan(_number(value)):
-                raise UsageError(f'"{text}": the limit of a guard is a number, or {OFF}')
+            limits[name] = None if value == OFF else _number(value)
     try:
         return GuardSettings.model_validate(limits)
     except ValidationError as error:

@@ -77,7 +77,7 @@ def test_what_is_wrong_or_has_no_effect_is_refused(
 def test_what_is_left_out_has_the_usual_value_of_the_training() -> None:
     assert [ROWS.learner.learning_rate, LIVE.learner.learning_rate] == [1e-6, 1e-6]
     assert ROWS.with_changes(training="sft").learner.learning_rate == 2e-5
-    assert ROWS.with_changes(learning_rate=0.0).learner.learning_rate == 0.0
+    assert ROWS.with_changes(learning_rate=0.5).learner.learning_rate == 0.5
     assert ROWS.with_changes(training="distill", teachers={"large": 1.0}).learner.distillation == 1.0
     assert ROWS.learner.critic is None and ROWS.with_changes(training="ppo").learner.critic is not None
     assert ROWS.with_changes(constants=LearnerConstants(mask_low=0.0)).learner.mask_low == 0.0
@@ -106,7 +106,7 @@ def test_options_state_guards_tasks_and_teachers_as_text() -> None:
         *((read_tasks, text, "FILE=WEIGHT") for text in ("small.yaml", "small.yaml=0", "small.yaml=much", "=1")),
         (read_guards, "controlgap=1", 'did you mean "control_gap"'),
         (read_guards, "control_gap", "write NAME=LIMIT"),
-        (read_guards, "control_gap=much", "is a number, or off"),
+        (read_guards, "control_gap=much", "control_gap: .* a finite number"),
         (read_guards, "level=0.9", "level: .* less than 0.5"),
     ],
 )

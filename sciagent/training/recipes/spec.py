@@ -18,9 +18,9 @@ from sciagent.training.evaluation.spec import EvaluateSpec
 from sciagent.training.settings import (
     AnswerSettings,
     Count,
+    DivergenceSettings,
     EpisodeSettings,
     LadderSettings,
-    LossSettings,
     Positive,
     RowsSettings,
     Seed,
@@ -68,13 +68,13 @@ class AnswersStage(AnswerSettings, RowsStage):
     )
 
 
-class DistillStage(TeacherSettings, LossSettings, RowsStage):
+class DistillStage(TeacherSettings, DivergenceSettings, RowsStage):
     """A stage whose teachers are other models, as in `sciagent train distill`."""
 
     kind: Literal["distill"]
 
 
-class HintedStage(LossSettings, RowsStage):
+class HintedStage(DivergenceSettings, RowsStage):
     """A stage whose teacher is the model at its start, with a hint from the verdict on each turn that failed.
 
     It is the training of `sciagent train hindsight`.
