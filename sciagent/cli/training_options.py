@@ -140,8 +140,8 @@ def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: st
     )
     if field.is_required() and is_shared and len(option.path) == 1:
         default = inspect.Parameter.empty
-    annotation = Annotated[type_ | None if default is None else type_, made]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    type_ = type_ | None if default is None else type_
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, made])
 
 
 def _type_and_bounds(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, dict[str, float]]:

@@ -14,9 +14,9 @@ from sciagent.errors import UnknownNameError, UsageError, did_you_mean
 from sciagent.inputs.document import Loc, read, read_text
 from sciagent.inputs.validation import Faults, fault, keys_at, unknown_key, validated
 from sciagent.rewards.contract import RewardTerm, Unsettled, package_of, term_class, term_names
-from sciagent.rewards.credit import Credit
 
 DecayBy = Literal["scaffold", "ring_system"]
+Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
 Scale = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.rewards.credit import Credit
+from sciagent.rewards.spec import Credit
 
 Training = Literal["sft", "grpo", "ppo", "distill", "hindsight"]
 LiveTraining = Literal["grpo", "ppo"]

@@ -3,8 +3,3 @@
 Rewards of a group have shape (siblings, turns); episodes may differ in length. An undecided reward is None. No
 estimator divides by a standard deviation, since that would weight groups by how alike their siblings are.
 """
-
-from typing import Literal
-
-Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
-"""Names of the estimators."""
