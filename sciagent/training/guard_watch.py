@@ -25,12 +25,12 @@ from sciagent.training.guards import (
     EpisodeFacts,
     ExploitationGuard,
     Guard,
-    GuardSettings,
     KlBudgetGuard,
     StepFacts,
     StopReason,
     UnsettledGuard,
 )
+from sciagent.training.settings import GuardSettings
 
 FILE = "guards.jsonl"
 PATIENCE = 5  # steps after which a guard that can compute nothing says so
