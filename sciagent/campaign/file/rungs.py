@@ -13,11 +13,9 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.file.goals import (
-    NAME,
     CalibrateSpec,
     GateSpec,
     ObjectiveSpec,
-    Part,
     canonical_window,
     check_unit,
     fault_of,
@@ -32,7 +30,7 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class

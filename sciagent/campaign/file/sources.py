@@ -9,14 +9,14 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapVal
 
 from sciagent.agent.proposers.plugins import names
 from sciagent.agent.skills import SkillFile
-from sciagent.campaign.file.goals import NAME, Count, Part
+from sciagent.campaign.file.goals import Count
 from sciagent.campaign.file.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.text import address_fault
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import AnyFile, Faults, fault
+from sciagent.inputs.validation import NAME, AnyFile, Faults, Part, fault
 
 Files = dict[tuple[str, ...], str]
 
