@@ -149,8 +149,8 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
             {name: turn[name] for name in ("number", "message", "calls", "observations", "sampling", "cost", "at")}
             | {
                 "policy": turn["policy_version"],
-                "trainable": trajectories.untrainable(turn) is None,
-                "untrainable": trajectories.untrainable(turn),
+                "trainable": turn["untrainable"] is None,
+                "untrainable": turn["untrainable"],
                 "proposals": proposals.get(turn["id"], []),
             }
             for turn in trajectories.turns(connection, trajectory["id"])
@@ -164,7 +164,7 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
     An episode that goes on with its campaign is `stopped` while nothing drives the campaign.
     """
     state = trajectory["state"]
-    why = trajectories.why_ended(trajectory["ended_why"], trajectory["settings"])
+    why = trajectory["ended_why"]
     if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
         return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
     return {"state": state, "why": why}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sciagent.campaign.file.goals import CalibrateSpec, ObjectiveSpec, Part, fault_of
+from sciagent.campaign.file.goals import CalibrateSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain import derived
 from sciagent.domain.derived import DerivedProperty, Formula, level_of, read_formula, with_names
@@ -19,7 +19,7 @@ from sciagent.domain.ladder import Position
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UnitError, UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import Faults, Part, fault
 
 
 class DerivedSpec(Part):

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import PaidIndex, Position
@@ -256,7 +255,7 @@ class LedgerPool(CandidatePool):
         """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
-        self.lots = np.empty(0) if self._is_read or isinstance(built.spec.scheduler, LotterySpec) else None
+        self.lots = np.empty(0) if self._is_read or built.spec.scheduler.knows_chance else None
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)

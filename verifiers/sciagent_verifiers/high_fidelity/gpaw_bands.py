@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
 from sciagent.verification.contract import (
     Context,
@@ -162,17 +163,15 @@ class BandsSettings(Settings):
         description="First magnetic moment of each atom by element, in Bohr magnetons, such as {Fe: 2.2}; parallel. "
         "All 0 computes open shells without spin. None refuses elements with open d or f shells.",
     )
-    mesh: float | None = Field(
+    mesh: float | None = omitted_if_unset(
         None,
         gt=0.5,
         le=10,
-        exclude_if=lambda density: density is None,  # as in evidence from before this key
         description="k-points per 1/angstrom of each reciprocal vector, 2 pi included; None takes those of the "
         "protocol. Metals want 4 to 6.",
     )
-    semicore: tuple[str, ...] = Field(
+    semicore: tuple[str, ...] = omitted_if_unset(
         (),
-        exclude_if=lambda symbols: not symbols,  # as in evidence from before this key
         description="Elements with one more shell in the valence than in the PAW data that GPAW ships, such as [Cu]: "
         "3s and 3p for copper. GPAW's own generator makes the data in seconds.",
     )
