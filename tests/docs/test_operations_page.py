@@ -13,7 +13,8 @@ SETTINGS = PAGE.split("## Settings", 1)[1].split("\n## ", 1)[0]
 
 
 def read_by_the_code() -> set[str]:
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "sciagent").rglob("*.py"))
+    modules = [*(ROOT / "sciagent").rglob("*.py"), *(ROOT / "simulators").rglob("*.py")]
+    code = "".join(path.read_text(encoding="utf-8") for path in modules)
     names = set(re.findall(r'"(SCIAGENT_\w+)"', code))
     return names | {f"{name}_FILE" for name in re.findall(r'\bsecret\("(SCIAGENT_\w+)"\)', code)}
 
