@@ -2,7 +2,7 @@
 
 A converted model is stored in this folder. A model that was on the machine before stays at `path`.
 
-Converts a GGUF file to a single-precision model that transformers can load.
+A GGUF file is converted to a single-precision model that transformers can load.
 """
 
 from __future__ import annotations

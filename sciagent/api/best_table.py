@@ -15,8 +15,8 @@ from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.values import BestCandidate, LimitMargin, ShownValue
-from sciagent.domain.candidates import cells as named
+from sciagent.domain.answers.values import BestCandidate, ImportedValue, LimitMargin, ShownValue
+from sciagent.domain.candidates import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SciagentError
@@ -80,9 +80,15 @@ class BestTable(ResultTable[BestCandidate]):
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
-        shown = [value for candidate in self for value in candidate.imported if value.property in measured]
-        yield from dict.fromkeys(f"measured {v.property}: {v.level}, from {v.file}" for v in shown)
-        others = [(c.label, v) for c in self for v in c.imported if v.property not in measured]
+        shown = list[ImportedValue]()
+        for candidate in self:
+            shown.extend(value for value in candidate.imported if value.property in measured)
+        yield from dict.fromkeys(f"measured {value.property}: {value.level}, from {value.file}" for value in shown)
+        others = []
+        for candidate in self:
+            for value in candidate.imported:
+                if value.property not in measured:
+                    others.append((candidate.label, value))
         yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
         for candidate in self:
             if candidate.contradicted is not None:
@@ -217,7 +223,11 @@ def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) ->
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
-    margins = [m for candidate in candidates for m in candidate.margins if (m.property, m.rung) == (name, rung)]
+    margins = []
+    for candidate in candidates:
+        for margin in candidate.margins:
+            if (margin.property, margin.rung) == (name, rung):
+                margins.append(margin)
     if margins and any(margin.repeatability != 0 for margin in margins):  # a descriptor of the structure is exact
         yield next((str(m.method) for m in margins if m.method), "error against experiment not known")
 
@@ -231,7 +241,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
     fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {candidate.column: candidate.text} | {name: getattr(candidate, name) for name in fixed}
-    cells = named(candidate.names, tuple(candidate.names)) | cells
+    cells = name_cells(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells |= {name: value.value} | {
             f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")

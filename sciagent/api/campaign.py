@@ -446,7 +446,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            steering.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
+            steering.instruct(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return self.state
 
     def __enter__(self) -> Campaign:

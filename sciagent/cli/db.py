@@ -63,7 +63,8 @@ def gc(
             f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
-    removed = removed_bytes = 0
+    removed = 0
+    removed_bytes = 0
     if delete:
         why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)

@@ -47,11 +47,11 @@ def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
 ) -> None:
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.steering import tell
+    from sciagent.campaign.people.steering import instruct
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
-    driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    driver, running = instruct(opened, campaign, Verb(verb), as_who or user(), reason, now)
     where = f"{driver.host}:{driver.pid}" if driver else None
     lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
     if verb == Verb.PAUSE:

@@ -42,7 +42,7 @@ PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 
 
 LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
-"""{command: module with its commands}, of those whose options are made from settings: it takes 0.1 s."""
+"""{command: module with its commands} where options are made from settings, which takes a tenth of a second."""
 
 
 class Root(TyperGroup):

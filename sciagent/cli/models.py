@@ -84,7 +84,7 @@ def serve_model(
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served_cards.keep(card)
+            served_cards.keep_card(card)
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
@@ -103,7 +103,7 @@ def load(
     weights; an adapter that is there already stays as it is."""
     from sciagent.agent.serving import served as lora_adapters
 
-    served = lora_adapters.load(endpoint, name, folder)
+    served = lora_adapters.load_adapter(endpoint, name, folder)
     say(f"{endpoint} answers as:")
     put(served)
 
@@ -116,7 +116,7 @@ def unload(
     """Take an adapter out of a server that runs."""
     from sciagent.agent.serving import served as lora_adapters
 
-    say(f"{endpoint} answers as {lora_adapters.unload(endpoint, name)} no more")
+    say(f"{endpoint} answers as {lora_adapters.unload_adapter(endpoint, name)} no more")
 
 
 @adapters_app.command("list", epilog="Example: sciagent adapters list")
@@ -124,7 +124,7 @@ def show_adapters(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: o
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import served as lora_adapters
 
-    adapters = lora_adapters.loaded(endpoint)
+    adapters = lora_adapters.loaded_adapters(endpoint)
     notes = [] if adapters else [f"{endpoint} has no adapters"]
     put_answer(adapters, json, (Line(f"{name}  on {parent}") for name, parent in adapters.items()), *notes)
 

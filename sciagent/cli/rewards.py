@@ -140,8 +140,11 @@ NONE = "-"  # in a cell without a number
 def parts(answer: ShownGuards) -> Iterator[Part]:
     """Yields the parts. Columns of a control or of an index are left out if there is none."""
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
-    columns = ["policy", "episodes", "reward", *(CONTROL if any(p.control for p in answer.policies) else ())]
-    columns += ["index"] if any(p.promise for p in answer.policies) else []
+    columns = ["policy", "episodes", "reward"]
+    if any(policy.control for policy in answer.policies):
+        columns += CONTROL
+    if any(policy.promise for policy in answer.policies):
+        columns.append("index")
     exploits = plain_table("", *columns)
     for policy in answer.policies:
         cells = _exploits(policy)

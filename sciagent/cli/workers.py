@@ -136,7 +136,7 @@ def worker(
     import psutil
 
     from sciagent.api.terminal import each_signal
-    from sciagent.execution.polling_worker import Station
+    from sciagent.execution.polling_worker import PollingWorker
     from sciagent.execution.worker.claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
     from sciagent.store.job_queue.workers import NewWorker
@@ -172,7 +172,7 @@ def worker(
         return
     if executor != "ledger":
         raise UsageError(f'--executor "{executor}": use ledger or celery')
-    station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
+    station = PollingWorker(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
         station.request_stop()

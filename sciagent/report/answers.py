@@ -19,9 +19,17 @@ from sciagent.report.parts.margins import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import campaign_counts, candidates, episodes
-from sciagent.store.views.candidates import EvidenceAnswer
-from sciagent.store.views.episodes import EpisodeOutcome
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.candidates import (
+    EvidenceAnswer,
+    best_candidates,
+    campaign_members,
+    fits_by_rung,
+    imported_answers,
+    pooled_by_rung,
+    rung_answers,
+)
+from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, episode_proposals
 
 CHUNK = 500
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
@@ -47,17 +55,17 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
 
     `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
     """
-    ranked = candidates.best(connection, row, n, vetoed=False)
+    ranked = best_candidates(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     ladder = campaigns.rungs(connection, row.id)
-    imported = candidates.imported(connection, ids)
-    answers = candidates.answers(connection, row, ladder, ids)
+    imported = imported_answers(connection, ids)
+    answers = rung_answers(connection, row, ladder, ids)
     errors = margins.method_errors(connection, row, ladder)
     found = []
-    fits = candidates.fits_by_rung(ladder)
+    fits = fits_by_rung(ladder)
     limits = row.has_limits
     for candidate in ranked:
-        highest = at_highest_rung(candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
+        highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = (
             "key",
             "kind",
@@ -91,8 +99,8 @@ def candidate_margins(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate_id: int
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
-    answers = candidates.answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(candidates.pooled_by_rung(answers, candidates.fits_by_rung(ladder)))
+    answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
+    highest = at_highest_rung(pooled_by_rung(answers, fits_by_rung(ladder)))
     return margins.margins(row, highest, margins.method_errors(connection, row, ladder))
 
 
@@ -112,7 +120,7 @@ def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mappin
     outcomes: dict[int, EpisodeOutcome] = {}
     for start in range(0, len(rows), CHUNK):
         ids = [trajectory["id"] for trajectory in rows[start : start + CHUNK]]
-        outcomes |= episodes.outcomes(connection, row, ids)
+        outcomes |= episode_outcomes(connection, row, ids)
     answers = []
     for trajectory in rows:
         outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
@@ -141,8 +149,8 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
             {name: turn[name] for name in ("number", "message", "calls", "observations", "sampling", "cost", "at")}
             | {
                 "policy": turn["policy_version"],
-                "trainable": trajectories.untrainable(turn) is None,
-                "untrainable": trajectories.untrainable(turn),
+                "trainable": turn["untrainable"] is None,
+                "untrainable": turn["untrainable"],
                 "proposals": proposals.get(turn["id"], []),
             }
             for turn in trajectories.turns(connection, trajectory["id"])
@@ -156,7 +164,7 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
     An episode that goes on with its campaign is `stopped` while nothing drives the campaign.
     """
     state = trajectory["state"]
-    why = trajectories.why_ended(trajectory["ended_why"], trajectory["settings"])
+    why = trajectory["ended_why"]
     if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
         return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
     return {"state": state, "why": why}
@@ -164,8 +172,8 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
 
 def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
     """Returns {turn id: its proposals with their status}."""
-    proposed = episodes.proposals(connection, trajectory_id)
-    members = candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    proposed = episode_proposals(connection, trajectory_id)
+    members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     by_turn: dict[int, list[Mapping[str, Any]]] = {}
     for proposal in proposed:
         member = members.get(proposal.candidate_id or 0)

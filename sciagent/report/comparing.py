@@ -17,8 +17,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import campaign_counts
-from sciagent.store.views import progress as report_pairs
-from sciagent.store.views.progress import ProgressStep, progress
+from sciagent.store.views.progress import ProgressStep, progress, shared_candidates, value_spreads
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
 
@@ -45,7 +44,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
         differences=tuple(d for d in spec_differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
-        overlap=report_pairs.shared(connection, left, right),
+        overlap=shared_candidates(connection, left, right),
         values=tuple(_values(connection, first, second)),
         hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
@@ -82,7 +81,9 @@ def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
 
 
 def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
-    return None if rung is None else next(counts for counts in side.counts.rungs if counts.rung == rung.name)
+    if rung is None:
+        return None
+    return next(counts for counts in side.counts.rungs if counts.rung == rung.name)
 
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
@@ -92,7 +93,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
     same = first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in (name for name in mine if name in theirs):
-        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
+        a, b = (value_spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
         levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
         compared.append(
             ValueComparison(

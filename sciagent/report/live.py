@@ -1,11 +1,10 @@
-"""Metrics for Prometheus: figures of the ledger, read on each scrape, and figures of a worker's process.
+"""Figures of running campaigns: metrics for Prometheus, the snapshot of `sciagent top`, and how long a budget will
+last.
 
 Counters are computed from the ledger since the start of each campaign, so they survive a restart of this server.
 Campaigns without any change for a week are left out.
 
-A snapshot of running campaigns, queues, workers and failures, for `sciagent top`.
-
-The time for which the budget of a running campaign will last: a range from measured costs, or nothing.
+The time that is left is a range from measured costs, or nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers
-from sciagent.store.job_queue import workers as worker_resources
-from sciagent.store.job_queue.workers import Running, Used, WorkerRow
+from sciagent.store.job_queue.workers import Running, Used, WorkerRow, summed_use, use_by_worker
 from sciagent.store.views import campaign_counts, overview
 from sciagent.store.views.overview import Failure, Going, Queue
 
@@ -104,7 +102,7 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
     ]
     alive = workers.alive(connection)
     running = workers.running(connection, 200)
-    resources = worker_resources.together(worker_resources.by_worker(alive, running))
+    resources = summed_use(use_by_worker(alive, running))
     queues = overview.queues(connection)
     return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
 
@@ -228,7 +226,7 @@ def _workers(connection: Connection) -> list[Metric]:
     all_running = workers.running(connection)
     all_alive = workers.alive(connection)
     busy = Counter(job.worker for job in all_running)
-    in_use = workers.by_worker(all_alive, all_running)
+    in_use = workers.use_by_worker(all_alive, all_running)
     for worker in all_alive:
         label_values = [worker.name, worker.host, worker.executor]
         slots.add_metric(label_values, worker.slots)

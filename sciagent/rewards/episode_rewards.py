@@ -125,7 +125,8 @@ class CandidateFacts:
         self.notations: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                notation = self.notations[id_] = built.subject.notation(candidate)
+                notation = built.subject.notation(candidate)
+                self.notations[id_] = notation
                 self._named[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
 
     def _record(self, row: EpisodeRow) -> float | None:

@@ -1,10 +1,7 @@
-"""The numbers that are kept of the episodes of a policy, and the guards that follow from them.
+"""The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
 
-Reads what guards need of episodes: new candidates with their verdicts, their lots, and the scores by the control.
-
-The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
-
-Episodes are read some groups at a time; only numbers are kept of them.
+Episodes are read some groups at a time, with their new candidates, verdicts, lots, and scores by the control. Only
+numbers are kept of them.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, control_score, is_drawn
-from sciagent.campaign.core.opening import open_for_people
 from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.guards import (
     ControlCheck,
@@ -79,7 +75,9 @@ class PolicyTally:
     def __init__(self, policy: NamedPolicy, first: int) -> None:
         self.policy = policy
         self.first = first
-        self.episodes = self.undecided = self.new = 0
+        self.episodes = 0
+        self.undecided = 0
+        self.new = 0
         self.outcomes = ClusteredSample()
         self.distances = ClusteredSample()
         self.statuses = Counter[str]()
@@ -267,7 +265,10 @@ class EpisodeReader:
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: of episodes that have rewards."""
         turns = episodes.turns_of(self._connection, ids, self._as_of)
-        new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
+        new = set[int | None]()
+        for episode in turns.values():
+            for turn in episode:
+                new.update(proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
         loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
         scores = self._scores(loaded)
         asked = list(loaded if self._lots.any else scores)
@@ -349,22 +350,12 @@ def guards(
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
-    """Returns the guards as of a version. Those of a version that was published without guards are computed now.
-
-    Raises UnknownNameError.
-    """
+    """Returns the guards as of a version. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = rewards.get(connection, version)
         name = rewards.campaign_of(connection, version)
-    found = row.guards
-    if found is None:
-        built = open_for_people(ledger, name)
-        with ledger.read() as connection:
-            rows = rewards.of_version(connection, version)
-            spec = RewardSpec.model_validate(row.spec)
-            found = guards(built, connection, rows, spec, row.watermark).model_dump()
     about = {"version": version, "campaign": name, "watermark": row.watermark}
-    return ShownGuards.model_validate(about | found)
+    return ShownGuards.model_validate(about | row.guards)
 
 
 def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:

@@ -1,10 +1,7 @@
 """Rewards of the turns of an episode, from what its candidates are worth and what they cost.
 
-Counts how many candidates of a family came before, so that the k-th counts less.
-
-The worth of a candidate, whether the terminal rung has answered for it or not.
-
-A worth is in the goal's unit: hits, or utility. None means that nothing is known yet that may be learned from.
+A worth is in the goal's unit: hits, or utility. None means that nothing is known yet that may be learned from. The k-th
+candidate of a family counts less than those before it.
 """
 
 from __future__ import annotations

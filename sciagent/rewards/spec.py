@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
 from sciagent.inputs.document import Loc, read, read_text
 from sciagent.inputs.validation import Faults, fault, keys_at, unknown_key, validated
@@ -51,15 +52,13 @@ class RewardSpec(BaseModel):
         description="Worth of a candidate that the terminal rung has not answered: undecided, what the law expects, or "
         "the doubly robust estimate, which needs a known chance of having been verified.",
     )
-    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = Field(
-        default=None,
-        exclude_if=lambda limit: limit is None,  # as in descriptions from before this key
+    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = omitted_if_unset(
+        None,
         description="Most that the unsettled candidates of an episode add together, in hits or utility, under "
         "posterior; left out: no limit.",
     )
-    decay_by: DecayBy = Field(
-        default="scaffold",
-        exclude_if=lambda value: value == "scaffold",  # as in descriptions from before this key
+    decay_by: DecayBy = omitted_if_unset(
+        "scaffold",
         description="What candidates share that scaffold_decay counts: the Murcko scaffold, or any ring system. A ring "
         "that hangs on a chain makes another scaffold, but leaves the ring system that was there.",
     )
@@ -74,19 +73,16 @@ class RewardSpec(BaseModel):
         description="Weights of named terms beside the evidence, by name of an installed term, such as `refused`. The "
         "docstring of its class says what it is.",
     )
-    term_settings: Mapping[str, Mapping[str, Any]] = Field(
+    term_settings: Mapping[str, Mapping[str, Any]] = omitted_if_unset(
         default_factory=dict,
-        exclude_if=lambda settings: not settings,
         description="Settings of terms, by name. After validation they are complete, with all defaults.",
     )
-    term_versions: Mapping[str, str] = Field(
+    term_versions: Mapping[str, str] = omitted_if_unset(
         default_factory=dict,
-        exclude_if=lambda versions: not versions,
         description="Versions of the terms, by name; left out: those that are installed. No other can be computed.",
     )
-    prediction_scales: Mapping[str, Scale] = Field(
+    prediction_scales: Mapping[str, Scale] = omitted_if_unset(
         default_factory=dict,
-        exclude_if=lambda scales: not scales,  # as in descriptions from before this key
         description="For the term `prediction`: by property, the CRPS at which a prediction earns nothing, in the "
         "property's own unit.",
     )

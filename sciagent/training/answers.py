@@ -243,7 +243,7 @@ def hindsight(
 def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
     """Yields the turns of episodes without the proposer's skills, with their texts as the hint for a teacher."""
     skills = [skill for _, spec in campaign.built.spec.proposers for skill in getattr(spec, "skills", ())]
-    hint = "\n\n".join(skill.told for skill in skills)
+    hint = "\n\n".join(skill.prompt_text for skill in skills)
     named = ", ".join(skill.label for skill in skills)
     for each in turns:
         if not skills:

@@ -22,13 +22,12 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
-from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.policies import tool_set_content
-from sciagent.store.views.episodes import Proposed, proposals
+from sciagent.store.views.episodes import Proposed, episode_proposals
 
 
 class SampledTokens(NamedTuple):
@@ -74,7 +73,7 @@ class SampledAnswers:
         found = {}
         for call in calls_of(self._all):
             turn = self._turns[call.turn]
-            known = untrainable(turn) is None
+            known = turn["untrainable"] is None
             mask = tuple(known and not forced for forced in call.forced)
             found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
         return found
@@ -186,7 +185,7 @@ class TrainingCampaign:
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
         talk = Episode(episode.number, 0, episode.opening, limits)
         by_turn: dict[int, list[Proposed]] = {}
-        for proposal in proposals(connection, episode.id):
+        for proposal in episode_proposals(connection, episode.id):
             by_turn.setdefault(proposal.turn_id, []).append(proposal)
         rows = self.raw_turns(connection, episode)
         sampled = SampledAnswers(connection, rows).tokens()

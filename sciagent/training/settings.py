@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import FAULT, fault
 from sciagent.rewards.spec import Credit
@@ -387,16 +388,13 @@ class LadderSettings(EpisodeSettings, LossSettings, StepSettings):
         default=None,
         description="Limits of the guards that stop the run, by name; left out: the usual. A guard without one is off.",
     )
-    endpoint: Annotated[Text | None, Option(metavar="URL")] = Field(
-        default=None,
+    endpoint: Annotated[Text | None, Option(metavar="URL")] = omitted_if_unset(
+        None,
         description="Address of `serve-model --trainable`, which samples; needs `lora`, since each version is loaded "
         "as an adapter. Left out: the model samples in this process.",
-        exclude_if=lambda endpoint: endpoint is None,
     )
-    ray: RaySettings | None = Field(
-        default=None,
-        description="Processes of Ray that roll out; left out: one process does all.",
-        exclude_if=lambda ray: ray is None,
+    ray: RaySettings | None = omitted_if_unset(
+        None, description="Processes of Ray that roll out; left out: one process does all."
     )
     critic: Annotated[CriticSettings | None, CountsFor(("ppo",))] = Field(
         default=None, description="The value head of `ppo`; left out: the usual one."

@@ -1,10 +1,11 @@
-"""Whether a verifier can run on this machine, in this environment or in its own (`sciagent engines`).
+"""What the installed verifiers declare, and whether each can run on this machine: `sciagent verifiers` and `sciagent
+engines`.
 
 `python -m sciagent.verification.availability` answers for the environment of that interpreter. The question, as JSON on
 its standard input, has the verifier's name and settings; the answer has its version, the hash of its settings, and what
 is missing.
 
-The declarations of all registered verifiers, for `sciagent verifiers`; an error for one that fails to load.
+A verifier may run in this environment or in its own. One that fails to load is listed with its error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract of verifiers: the abstract classes `Verifier` and `WorldVerifier`, and the types of their methods.
 
-The error of a method against experiment, as a verifier declares it from a benchmark.
+A verifier declares the error of its method against experiment from a benchmark.
 
 The error is a statistic of the benchmark's molecules: the differences between computed and measured values of a
 property. It is not the uncertainty of a single molecule.

@@ -14,7 +14,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from tests.support import bare_environments as environments
+from tests.support import bare_environments
 from tests.support.elsewhere import counts, driver, molecules, until, worker, working, written
 
 TEXT = """
@@ -42,8 +42,8 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A list with an environment that has the engine of `bad.elsewhere`."""
-    python = environments.made(tmp_path / "there", (*environments.NEEDED, "rdkit", "pillow"))
-    environments.put_engine(environments.site_of(tmp_path / "there"))
+    python = bare_environments.made(tmp_path / "there", (*bare_environments.NEEDED, "rdkit", "pillow"))
+    bare_environments.put_engine(bare_environments.site_of(tmp_path / "there"))
     with monkeypatch.context() as patch:
         patch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
         programs.add("there", python)

@@ -10,8 +10,7 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.serving import served
-from sciagent.agent.serving.served import ServedCard
+from sciagent.agent.serving.served import ServedCard, keep_card
 
 
 class AdapterServer:
@@ -27,7 +26,7 @@ class AdapterServer:
         """Bodies of the requests for answers."""
         self._policies: dict[str, LocalPolicy] = {}
         self._lock = threading.Lock()
-        served.keep(ServedCard(name=self.name, base_sha256=card.sha256, template_sha256=card.template_sha256))
+        keep_card(ServedCard(name=self.name, base_sha256=card.sha256, template_sha256=card.template_sha256))
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -180,7 +180,10 @@ class InMemoryPolicy:
         """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""
         self._closed.set()
         with self._lock:
-            self.model = self.decoder = self._batches = self._tokens = None
+            self.model = None
+            self.decoder = None
+            self._batches = None
+            self._tokens = None
 
     def _go_on(self) -> None:
         if self._closed.is_set():

@@ -1,8 +1,7 @@
 """Starts vLLM under a guard, waits until it answers, and ends it with all its processes.
 
-Chooses the chat template of a served model.
-
-The interpreter, command line and environment of vLLM, with workarounds for its CPU and GPU packages.
+The command line has the chat template that fits the model. The environment has workarounds for vLLM's CPU and GPU
+packages.
 """
 
 from __future__ import annotations

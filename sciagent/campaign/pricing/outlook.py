@@ -1,11 +1,11 @@
-"""The outlook of an open candidate in a priced campaign, in numbers and in words.
-
-The chance of a hit of waiting candidates, by the campaign's current law.
+"""The outlook of waiting candidates in a priced campaign: chance of a hit, index and next rung, in numbers and in
+words.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -18,6 +18,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.errors import SciagentError
+from sciagent.scheduling.indices import CandidateGroup
 from sciagent.scheduling.law.stack import foretell
 from sciagent.scheduling.rules.warm_up import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -29,7 +30,7 @@ COMPARED = 3000  # most open candidates that are evaluated to count those with a
 MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
-def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
+def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
     if (n := campaign_counts.members(connection, row.id)) > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
@@ -123,9 +124,7 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     are_few = len(open_) <= COMPARED
     of = np.union1d(open_, [row]) if are_few else np.array([row])
     place = int(np.searchsorted(of, row))
-    [(group, at)] = [
-        (group, int(at)) for group in scheduler.evaluate(pool, of) for at in np.flatnonzero(group.places == place)
-    ]
+    group, at = _group_with(scheduler.evaluate(pool, of), place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
     # at most the price of its own index, so that a candidate below the price has purchases, too
@@ -136,6 +135,14 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
         later = later | {rung: later.get(rung, 1.0)}
         rung = waiting[0]
     return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
+
+
+def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[CandidateGroup, int]:
+    """Returns the group that holds the candidate at a place, and the candidate's index in it."""
+    for group in groups:
+        for at in np.flatnonzero(group.places == place):
+            return group, int(at)
+    raise LookupError(f"no group holds place {place}")
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:

@@ -68,8 +68,12 @@ class SideBySide:
 
     @property
     def total(self) -> int | None:
-        totals = [member.source.total for member in self._members]
-        return None if None in totals else sum(total for total in totals if total is not None)
+        total = 0
+        for member in self._members:
+            if member.source.total is None:
+                return None
+            total += member.source.total
+        return total
 
     @property
     def fault(self) -> str | None:

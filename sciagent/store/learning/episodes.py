@@ -1,6 +1,6 @@
 """Episodes as rewards see them: turns in order, the candidates that they proposed first, and what these cost.
 
-Reads the cost at which evidence was computed, whoever paid.
+The cost is that at which evidence was computed, whoever paid.
 """
 
 from __future__ import annotations

@@ -96,13 +96,10 @@ class RewardReader:
 def _rewarded(
     row: EpisodeRow, group: int, outcome: float | None, turns: list[RewardedTurn], alone: bool
 ) -> RewardedEpisode:
+    if alone:
+        turns = [turn.model_copy(update={"advantage": None}) for turn in turns]
     return RewardedEpisode(
-        episode=row.number,
-        group=group,
-        sibling=row.sibling,
-        policy=row.policy,
-        outcome=outcome,
-        turns=tuple(turn.model_copy(update={"advantage": None}) for turn in turns) if alone else tuple(turns),
+        episode=row.number, group=group, sibling=row.sibling, policy=row.policy, outcome=outcome, turns=tuple(turns)
     )
 
 

@@ -115,7 +115,8 @@ def _method(function: Mapping[str, Any]) -> Callable[..., str]:
     own = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in hints.items()]
     lines = [f"    {name}: {_description(name, schema)}" for name, schema in properties.items()]
-    method.__name__ = method.__qualname__ = function["name"]
+    method.__name__ = function["name"]
+    method.__qualname__ = function["name"]
     method.__doc__ = "\n".join([function["description"], *(["", "Args:", *lines] if lines else [])])
     method.__annotations__ = hints | {"return": str}
     method.__signature__ = inspect.Signature([*own, *named], return_annotation=str)  # type: ignore[attr-defined]

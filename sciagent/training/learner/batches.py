@@ -101,7 +101,8 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
     Raises ValueError if a schema has to be followed and `allowed` is None.
     """
     places = [np.flatnonzero(row.mask) for row in rows]
-    own = teacher = _selected([row.ids for row in rows], places, device, pad)
+    own = _selected([row.ids for row in rows], places, device, pad)
+    teacher = own
     if any(row.teacher_context is not None for row in rows):
         shown = [_for_teacher(row) for row in rows]
         moved = [each + len(ids) - len(row.ids) for each, ids, row in zip(places, shown, rows, strict=True)]

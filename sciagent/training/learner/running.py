@@ -131,7 +131,8 @@ class _Run:
         with processes().main_process_first():
             self.folder = RunFolder(settings.out, self._asked)
         self._learner = _learner(settings, self._loaded, [teacher for teacher, _ in teachers])
-        self.done = self._begun = self.folder.restore(self._learner)
+        self.done = self.folder.restore(self._learner)
+        self._begun = self.done
         self._is_written = loading.is_written(settings.out, self.done)
 
     @property

@@ -200,7 +200,7 @@ class ServedEngine:
         """Raises UsageError unless the server has the weights below the trained adapter."""
         card = loaded.card
         bases = served.served_bases(self._endpoint)
-        hashes = [known.base_sha256 for name in bases if (known := served.find(name)) is not None]
+        hashes = [known.base_sha256 for name in bases if (known := served.served_card(name)) is not None]
         if card.sha256 not in hashes:
             there = ", ".join(bases) or "no model"
             raise UsageError(
@@ -213,7 +213,7 @@ class ServedEngine:
         folder = self._folder / version.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         write_adapter(loaded, learner.policy, folder)
-        return served.load(self._endpoint, version.name, folder)
+        return served.load_adapter(self._endpoint, version.name, folder)
 
     def _unload(self, kept: int) -> None:
         """Unloads all versions but the last ones, those of a run that was killed among them."""
@@ -223,9 +223,9 @@ class ServedEngine:
         for policy in old:
             policy.close()
         names = {policy.name for policy in self._asked}
-        for adapter in served.loaded(self._endpoint):
+        for adapter in served.loaded_adapters(self._endpoint):
             if adapter.partition("@")[0] == self._name and adapter not in names:
-                served.unload(self._endpoint, adapter)
+                served.unload_adapter(self._endpoint, adapter)
         for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -238,10 +238,10 @@ def asking(name: str, endpoint: str) -> EndpointPolicy:
 
 def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
     """Returns a version that another process has loaded into the server."""
-    if served.find(identity.name) is None:  # on another machine
+    if served.served_card(identity.name) is None:  # on another machine
         base = identity.base_sha256
         adapter = identity.adapter_sha256
-        served.keep(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
+        served.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
     return ThreadedPolicy(asking(identity.name, endpoint))
 
 

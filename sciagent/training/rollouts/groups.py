@@ -114,7 +114,8 @@ class Group:
     @property
     def final_state(self) -> GroupState:
         """The state of the group once it is over."""
-        return "broken" if any(sibling.is_abandoned for sibling in self.siblings) else "complete"
+        is_broken = any(sibling.is_abandoned for sibling in self.siblings)
+        return "broken" if is_broken else "complete"
 
 
 def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
@@ -136,7 +137,7 @@ def open_groups(
         frozen = shared or snapshot.take(connection, built, plan.begins, mark.seed)
         left = briefing.left_text(frozen.left)
         for shown in _with_skills(spec, plan.skills):
-            skills = [skill.told for skill in shown.skills]
+            skills = [skill.prompt_text for skill in shown.skills]
             messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills, words.many)
             opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
     return opened

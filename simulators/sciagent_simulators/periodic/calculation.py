@@ -7,7 +7,7 @@ and no setting. benchmarks/crystals/solids.py compares more solids.
 Sources: Enkovaara et al., J. Phys. Condens. Matter 22, 253202 (2010); Mortensen et al., J. Chem. Phys. 160, 092503
 (2024); PBE: Perdew, Burke, Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996).
 
-The band gap from eigenvalues on a mesh and along lines, by counting electrons: no Fermi level, no smearing.
+The band gap follows from eigenvalues on a mesh and along lines by counting electrons: no Fermi level, no smearing.
 """
 
 from __future__ import annotations

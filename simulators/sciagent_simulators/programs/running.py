@@ -4,9 +4,7 @@ The host limits time and memory, and kills processes that are left; this module 
 A normal end is no proof of a result: xtb ends normally after a relaxation that did not converge. The modules of the
 programs therefore read the result itself, and `failed` returns the reason where there is none.
 
-The command and the environment with which Open MPI starts a program in several processes on this machine.
-
-Source of the options: the manual page of mpirun, Open MPI 4.1.
+A program with several processes is started by Open MPI. Source of the options: the manual page of mpirun, Open MPI 4.1.
 """
 
 from __future__ import annotations

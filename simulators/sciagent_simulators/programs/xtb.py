@@ -1,17 +1,16 @@
-"""The program `xtb`: single points and relaxations by GFN2-xTB and GFN1-xTB, read from its JSON file.
+"""The programs `xtb` and `crest`: single points and relaxations by GFN2-xTB and GFN1-xTB, and a search for conformers.
 
-Measured with xtb 6.5.1: an unknown method (`--gfn 7`) becomes GFN2-xTB, an impossible number of unpaired electrons is
-ignored, and a relaxation that did not converge ends with status 0, "normal termination" and the file `.xtboptok`.
-Method, electrons and convergence are therefore checked one by one. A restart file in the folder would hide that the
-charges do not converge, so each run has a folder of its own.
+Results are read from the JSON file of `xtb`. Measured with xtb 6.5.1: an unknown method (`--gfn 7`) becomes GFN2-xTB,
+an impossible number of unpaired electrons is ignored, and a relaxation that did not converge ends with status 0,
+"normal termination" and the file `.xtboptok`. Method, electrons and convergence are therefore checked one by one. A
+restart file in the folder would hide that the charges do not converge, so each run has a folder of its own.
 
 Source: Bannwarth et al., WIREs Comput. Mol. Sci. 11, e1493 (2021).
 
-CREST: conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB.
-
-CREST samples the conformers. They are relaxed again and compared by module `conformers`, so that conformers, mirror
-images and equivalent wells are counted as in `xtb.conformers`; CREST itself merges mirror images. The energies that
-CREST wrote have to agree with those of GFN2-xTB by tblite at the same geometries, in the same solvent.
+CREST samples conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB. They are relaxed again and compared
+by module `conformers`, so that conformers, mirror images and equivalent wells are counted as in `xtb.conformers`; CREST
+itself merges mirror images. The energies that CREST wrote have to agree with those of GFN2-xTB by tblite at the same
+geometries, in the same solvent.
 
 Sources: Pracht, Bohle, Grimme, Phys. Chem. Chem. Phys. 22, 7169 (2020); Pracht et al., J. Chem. Phys. 160, 114110
 (2024).

@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.people import steering
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.domain.answers.values import plain as as_json
+from sciagent.domain.answers.values import plain
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
@@ -180,7 +180,7 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     assert start.startswith("core_seconds: 0.") and start.endswith(f" of {RATE} in seven days")
     assert timedelta(days=7) - timedelta(seconds=1) <= datetime.fromisoformat(f"{when}+00:00") - began
     assert first.budget == {"rungs": {}}
-    assert as_json(first)["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
+    assert plain(first)["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
     assert 0 < spent < 2 * RATE and 0 < done < len(MOLECULES)
 
     with ledger.read() as connection:

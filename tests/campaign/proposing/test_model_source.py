@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import episode as question_threads
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.trace import recorded_calls
 from sciagent.campaign.core.opening import create_or_open, open_stored
@@ -43,7 +42,7 @@ workers: 2
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
 
 
 def talking(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -13,7 +12,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
-from sciagent.training.learner.kinds import FILE, DatasetRows
+from sciagent.training.learner.kinds import DatasetRows
 from sciagent.training.learner.rows import Conversations
 from sciagent.training.settings import CriticSettings, LearnerConstants, TrainingSettings
 from tests.support.conversing import Conversing, conversing
@@ -50,17 +49,6 @@ def test_rows_have_the_rewards_of_their_episode(made: Conversing, tmp_path: Path
     assert one.episode is not None and one.episode.episode == "small 1"
     assert [turn.number for turn in one.episode.turns] == [0, 1] and list(one.mask) == cells[0]["trainable"]
     assert one.episode.rewards == tuple(rewards[0])
-
-
-def test_a_folder_of_an_earlier_version_has_to_be_built_again(
-    made: Conversing, tmp_path: Path, conversations: Conversations
-) -> None:
-    path, _ = folder(made, "rows", tmp_path / "rows")
-    table = pq.read_table(path / FILE)
-    pq.write_table(table.drop_columns(["turn_rewards"]), path / FILE)
-    with pytest.raises(UsageError, match=r"without the columns turn_rewards .* sciagent dataset build rows"):
-        DatasetRows(path, "ppo", conversations, 4096)
-    assert DatasetRows(path, "grpo", conversations, 4096).units == []
 
 
 def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, tiny: str) -> None:

@@ -1,10 +1,9 @@
 """The verifier `molecule.checks`: refuses unwanted molecules and computes graph descriptors; usually the first rung.
 
-Detection of rings that no isolable compound has, such as generators propose.
-
-The limits admit the smallest isolable compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene,
-bicyclobutane and cyclopropenone pass. Aromatic bonds are neither double nor triple here. Trans double bonds in small
-rings need no check, since RDKit reads no such geometry below eight atoms.
+Rings that no isolable compound has, such as generators propose, are found. The limits admit the smallest isolable
+compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene, bicyclobutane and cyclopropenone pass. Aromatic
+bonds are neither double nor triple here. Trans double bonds in small rings need no check, since RDKit reads no such
+geometry below eight atoms.
 
 Sources: Krebs and Wilke, Top. Curr. Chem. 109, 189 (1983), angle-strained alkynes; Wiseman, J. Am. Chem. Soc. 89, 5966
 (1967), a bridgehead alkene is as strained as the trans-cycloalkene in it; Johnson, Chem. Rev. 89, 1111 (1989), cyclic
@@ -25,6 +24,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.standardise import atoms_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.base import MoleculeVerifier, refused
 from sciagent_verifiers.fast.compounds.compositions import known_elements
@@ -165,10 +165,8 @@ class MoleculeChecksSettings(Settings):
         "allow", description="Stereocentres or double bonds that the text leaves open."
     )
     forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
-    require_smarts: tuple[str, ...] = Field(
-        (),
-        exclude_if=lambda patterns: not patterns,  # as in evidence from before this setting
-        description="A molecule that lacks a match of any of these is refused.",
+    require_smarts: tuple[str, ...] = omitted_if_unset(
+        (), description="A molecule that lacks a match of any of these is refused."
     )
     alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
     refuse_alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; a match is refused")

@@ -1,6 +1,6 @@
 """The verifier `gpaw.bands`: band gap, total energy and magnetic moment of a crystal by GPAW.
 
-The setting `geometry` of a calculation on a crystal: a force field that relaxes its cell and positions first.
+By its setting `geometry` a force field relaxes cell and positions first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
 from sciagent.verification.contract import (
     Context,
@@ -100,12 +101,12 @@ class ForceFieldCell(ForceFieldSettings):
         """
         import torch
 
-        from sciagent_simulators.potentials import potential as registry
+        from sciagent_simulators.potentials.potential import available_device, load_potential
         from sciagent_simulators.potentials.relaxing import relax
 
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
-        potential = registry.load(self.model, weights, registry.available_device())
+        potential = load_potential(self.model, weights, available_device())
         found = self._relaxer.checked(relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)[0])
         relaxed = _crystal(found.atoms)
         facts: dict[str, Any] = {
@@ -162,17 +163,15 @@ class BandsSettings(Settings):
         description="First magnetic moment of each atom by element, in Bohr magnetons, such as {Fe: 2.2}; parallel. "
         "All 0 computes open shells without spin. None refuses elements with open d or f shells.",
     )
-    mesh: float | None = Field(
+    mesh: float | None = omitted_if_unset(
         None,
         gt=0.5,
         le=10,
-        exclude_if=lambda density: density is None,  # as in evidence from before this key
         description="k-points per 1/angstrom of each reciprocal vector, 2 pi included; None takes those of the "
         "protocol. Metals want 4 to 6.",
     )
-    semicore: tuple[str, ...] = Field(
+    semicore: tuple[str, ...] = omitted_if_unset(
         (),
-        exclude_if=lambda symbols: not symbols,  # as in evidence from before this key
         description="Elements with one more shell in the valence than in the PAW data that GPAW ships, such as [Cu]: "
         "3s and 3p for copper. GPAW's own generator makes the data in seconds.",
     )

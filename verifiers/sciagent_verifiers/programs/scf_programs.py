@@ -1,7 +1,4 @@
-"""The verifier `orca.scf`: frontier orbitals, dipole and total energy by ORCA.
-
-The verifier `gaussian.scf`: frontier orbitals, dipole and total energy by Gaussian.
-"""
+"""The verifiers `orca.scf` and `gaussian.scf`: frontier orbitals, dipole and total energy by ORCA and Gaussian."""
 
 from __future__ import annotations
 
