@@ -95,7 +95,9 @@ def settings_of(
 
     other: settings of another source, whose options the command takes as well. given: values that no option states.
     """
-    names = {option.path: option.names[0] for each in (model, other) if each for option in options_of(each)}
+    own = {option.path: option.names[0] for option in options_of(model)}
+    names = {} if other is None else {option.path: option.names[0] for option in options_of(other)}
+    names |= own
 
     def name_of(place: Sequence[int | str]) -> str:
         """Returns the option of a field, or those that state a part of it."""
