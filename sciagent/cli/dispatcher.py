@@ -49,8 +49,7 @@ def submit(
     opened = open_ledger(ledger, create=True)
     is_file = path.suffix in (".yaml", ".yml") or path.exists()
     submitted = Campaign.from_yaml(path, opened, enter=False) if is_file else Campaign.open(campaign, opened)
-    submitted.enter(person)
-    for line in submitted.amended:
+    for line in submitted.enter(person).amendments:
         say(f"amended: {line}")
     name = submitted.name
     hand_in(opened, name, person)

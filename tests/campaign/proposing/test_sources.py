@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int = 24, lead: int = 4) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, lead=lead)
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def slowly(body: dict[str, Any], n: int) -> tuple[int, Any]:
@@ -112,7 +112,7 @@ def test_who_resumes_goes_on_with_each_where_it_was(ledger: Ledger, folder: Path
         while running.step() is None:
             pass
     before = made(ledger)
-    with Driver(open_stored(ledger, "together", "test")) as running:
+    with Driver(open_stored(ledger, "together", "test").built) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
     assert found.total() == 24 and all(found[name] >= n for name, n in before.items())
@@ -159,7 +159,7 @@ def test_what_cannot_be_is_refused_where_it_stands(folder: Path, old: str, new: 
 
 def opened(folder: Path, name: str, seed: int) -> Built:
     file = write_campaign(folder, name=name, seed=seed, evolve=True)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def test_a_campaign_of_another_name_makes_the_same_search_and_one_of_another_seed_does_not(tmp_path: Path) -> None:
