@@ -20,7 +20,7 @@ def opened(folder: Path, *edits: tuple[str, str]) -> Built:
         assert old in text
         text = text.replace(old, new)
     spec = parse_spec(text, name="small.yaml", base=folder)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann").built
 
 
 def test_another_seed_needs_another_name_and_another_budget_does_not(tmp_path: Path) -> None:
