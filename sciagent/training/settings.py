@@ -263,7 +263,7 @@ Teachers = Annotated[
     Mapping[str, Positive],
     Field(
         min_length=1,
-        description="Weight of each teacher, by its name in `sciagent models`; it needs the same tokenizer.",
+        description="Weight of each teacher, by its name in `sciagent models`; at least one, with the same tokenizer.",
     ),
     CountsFor(("distill",)),
     Option(("--teacher",), "NAME[=WEIGHT]", read_teachers),
