@@ -10,7 +10,7 @@ import pytest
 
 from sciagent import programs
 from sciagent.errors import UnknownNameError, UsageError
-from tests.support import bare_environments as environments
+from tests.support import bare_environments
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return environments.made(tmp_path_factory.mktemp("environments") / "there")
+    return bare_environments.made(tmp_path_factory.mktemp("environments") / "there")
 
 
 def test_an_environment_is_added_listed_and_removed(file: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_an_environment_is_added_listed_and_removed(file: Path, python: Path, mo
 
 
 def test_the_few_packages_of_the_install_line_suffice(python: Path) -> None:
-    said = environments.run(python, "-c", "import sys, sciagent.verification.sandbox.nursery; print(*sys.modules)")
+    said = bare_environments.run(python, "-c", "import sys, sciagent.verification.sandbox.nursery; print(*sys.modules)")
     loaded = {name.partition(".")[0] for name in said.split()}
     assert {"pydantic", "numpy", "psutil"} <= loaded
     assert not {"sqlalchemy", "rdkit", "pint", "ase", "typer"} & loaded
@@ -48,7 +48,7 @@ def test_the_few_packages_of_the_install_line_suffice(python: Path) -> None:
 
 
 def test_an_environment_that_cannot_run_sciagent_is_refused_with_what_to_type(tmp_path: Path) -> None:
-    bare = environments.made(tmp_path / "bare", ())
+    bare = bare_environments.made(tmp_path / "bare", ())
     with pytest.raises(UsageError, match=r"No module named .*; in that environment: pip install --no-deps sciagent"):
         programs.add("bare", bare)
     with pytest.raises(UsageError, match="does not start"):
@@ -59,7 +59,7 @@ def test_an_environment_that_cannot_run_sciagent_is_refused_with_what_to_type(tm
 
 
 def test_another_sciagent_is_refused(tmp_path: Path, python: Path) -> None:
-    site = environments.site_of(python.parent.parent)
+    site = bare_environments.site_of(python.parent.parent)
     (info,) = site.glob("sciagent-*.dist-info")
     metadata = (info / "METADATA").read_text()
     try:

@@ -97,7 +97,7 @@ def scheduling(
     from rich.progress import track
 
     from sciagent_bench.changes import Changed
-    from sciagent_bench.lab.lab_command import with_people
+    from sciagent_bench.lab.lab_trial import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
     shares = _shares(budgets)

@@ -52,7 +52,8 @@ def index_order(run: Replay) -> Places:
     least: dict[int, float] = {}
     counted = np.empty(len(run.of))
     for place, (of, index) in enumerate(zip(run.of, run.index, strict=True)):
-        least[of] = counted[place] = min(index, least.get(of, np.inf))
+        least[of] = min(index, least.get(of, np.inf))
+        counted[place] = least[of]
     return np.argsort(-counted, kind="stable")
 
 

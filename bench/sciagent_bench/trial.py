@@ -61,13 +61,13 @@ def trials(
         if name not in (*SCHEDULERS, HINDSIGHT):
             raise UnknownNameError("scheduler", name, (*SCHEDULERS, HINDSIGHT))
     wanted = (*budgets, None) if marks else tuple(budgets)
-    return [
-        Trial(name, seed, budget, stream)
-        for seed in range(seeds)
-        for name in schedulers
-        for budget in wanted
-        if name != HINDSIGHT or budget is None
-    ]
+    runs = []
+    for seed in range(seeds):
+        for name in schedulers:
+            for budget in wanted:
+                if name != HINDSIGHT or budget is None:
+                    runs.append(Trial(name, seed, budget, stream))
+    return runs
 
 
 def run(source: Source, trial: Trial) -> list[float | None]:

@@ -29,7 +29,7 @@ import numpy as np
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent_simulators.potentials.potential import load
+from sciagent_simulators.potentials.potential import load_potential
 from sciagent_simulators.potentials.relaxing import StateFit, equations_of_state, relax
 
 CELLS = (
@@ -130,7 +130,7 @@ def with_ase(count: int) -> dict[str, Any]:
     from chgnet.model import CHGNetCalculator
 
     torch.set_num_threads(1)
-    potential: Any = load("chgnet-0.3.0")
+    potential: Any = load_potential("chgnet-0.3.0")
     calculator = CHGNetCalculator(potential.model, use_device="cpu")
     seconds = []
     for cell in crystals(count):
@@ -160,7 +160,7 @@ def evaluation(model: str, device: str, counts: Sequence[int], sizes: Sequence[i
     import torch
 
     torch.set_num_threads(1)
-    potential = load(model, None, device)
+    potential = load_potential(model, None, device)
     rows = []
     for size in sizes:
         cell = atoms_of(crystal_of("rocksalt Na Cl")).repeat((size // 2, 1, 1))
@@ -180,7 +180,7 @@ def relaxing(model: str, device: str, count: int, fmax: float = 0.05) -> dict[st
     import torch
 
     torch.set_num_threads(1)
-    potential = load(model, None, device)
+    potential = load_potential(model, None, device)
     cells = [atoms_of(cell) for cell in crystals(count)]
     clock = time.process_time if device == "cpu" else time.perf_counter
     seconds, energies = dict[str, float](), list[Any]()
@@ -212,7 +212,7 @@ def repeatability(model: str, fmax: float) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    potential = load(model)
+    potential = load_potential(model)
     rng = np.random.default_rng(1)
     starts = []
     for text in REPEATED:

@@ -68,7 +68,7 @@ def compounds() -> list[dict[str, str]]:
 
 def relax_cells() -> None:
     """Writes the cells that CHGNet relaxes, from the radii of the table."""
-    from sciagent_simulators.potentials.potential import load
+    from sciagent_simulators.potentials.potential import load_potential
     from sciagent_simulators.potentials.relaxing import relax
 
     rows = compounds()
@@ -79,7 +79,7 @@ def relax_cells() -> None:
     with CELLS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("compound", "A", "B", "X", "a", "steps"))
-        for row, relaxed in zip(rows, relax(load("chgnet-0.3.0"), starts, fmax=0.02), strict=True):
+        for row, relaxed in zip(rows, relax(load_potential("chgnet-0.3.0"), starts, fmax=0.02), strict=True):
             if relaxed.fault is None and relaxed.steps < MOST_STEPS:
                 length = round(float(relaxed.atoms.cell.lengths()[0]), 4)
                 writer.writerow(

@@ -1,6 +1,6 @@
-"""The state of one conversation with a model: its messages so far, and the limits that end it.
+"""A conversation with a model: its messages so far, the limits that end it, and the next messages of several at once.
 
-Asks a model for the next messages of several episodes at once, one thread per question.
+Each question to the model has a thread of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The messages, tool calls and sampled tokens that pass between an episode and a model.
-
-Writes messages in OpenAI's format.
-"""
+"""The messages, tool calls and sampled tokens that pass between an episode and a model, also in OpenAI's format."""
 
 from __future__ import annotations
 

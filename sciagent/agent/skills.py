@@ -29,7 +29,7 @@ class Skill(BaseModel):
         return f"{self.name}@{hashlib.sha256(self.text.encode()).hexdigest()[:8]}"
 
     @property
-    def told(self) -> str:
+    def prompt_text(self) -> str:
         """The text as it stands in the prompt."""
         return f"Skill {self.name}:\n{self.text}"
 

@@ -1,4 +1,4 @@
-"""Converts the turns of a trajectory to training rows.
+"""Converts the turns of a trajectory to training rows, from the calls as they were sampled.
 
 A row is a sequence of token ids for a causal model. Two rules hold for the rows of a trajectory:
 
@@ -10,9 +10,7 @@ answer), the same prefix has two sampled continuations, and a causal model needs
 its sampled tokens are trained in the first row and are context in the second. `Join` names the cases. A prompt without
 a shared prefix, as after a compaction, is the same case with an empty prefix.
 
-Computes again, from what the ledger holds, how likely the tokens of a turn were when they were drawn.
-
-Reads the calls of a model from the ledger, as they were sampled.
+The log-probabilities of drawn tokens can be computed again from what the ledger holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The answers of a campaign with their display in notebooks and terminals.
-
-The query of all candidates of a campaign; it reads in pages.
-"""
+"""The answers of a campaign with their display in notebooks and terminals, and the query of all its candidates."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ from sciagent.api.terminal import records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import LadderAnswer, PropertyValue, ShownValue, StructureText
-from sciagent.domain.candidates import Names, label
-from sciagent.domain.candidates import cells as named
+from sciagent.domain.candidates import Names, identifier_text, name_cells
 from sciagent.domain.states import CampaignState
 from sciagent.domain.text import Paragraph
 from sciagent.report.explanation_text import paragraphs
@@ -282,7 +278,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
     stands = "hit" if row.hit else row.standing
     structure = StructureText(kind=row.kind, text=row.text, drawn_from=row.drawn_from)
     return {
-        "name": label(row.names),
+        "name": identifier_text(row.names),
         structure.column: html.cell(structure),
         **values,
         "level": levels_text(values),
@@ -294,7 +290,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:
     cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "drawn_from", "values")}
-    cells = named(row.names, tuple(row.names)) | cells
+    cells = name_cells(row.names, tuple(row.names)) | cells
     for value in row.values:
         name = f"{value.rung}.{value.property}"
         cells |= {name: value.value, f"{name}.uncertainty": value.uncertainty}

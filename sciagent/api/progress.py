@@ -151,7 +151,8 @@ class Progress:
             found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
         chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
         if chosen:
-            kind = "hits" if row.has_limits and all(candidate.hit for candidate in chosen) else "verified candidates"
+            all_are_hits = row.has_limits and all(candidate.hit for candidate in chosen)
+            kind = "hits" if all_are_hits else "verified candidates"
             return BestTable.of(chosen, objectives_of(row.spec), f"the best {kind}")
         if wants_best:
             return "no candidate was verified: see the report for why they fell"

@@ -170,14 +170,16 @@ def plain_cells(name: str, value: ShownValue) -> Mapping[str, str]:
 
 def plain_records(records: Records) -> Records:
     """Returns the records with two cells for each measured value, as `plain_cells` gives them."""
-    return [
-        {
-            column: text
-            for name, cell in record.items()
-            for column, text in (plain_cells(name, cell) if isinstance(cell, ShownValue) else {name: cell}).items()
-        }
-        for record in records
-    ]
+    plain = []
+    for record in records:
+        cells: dict[str, Any] = {}
+        for name, cell in record.items():
+            if isinstance(cell, ShownValue):
+                cells.update(plain_cells(name, cell))
+            else:
+                cells[name] = cell
+        plain.append(cells)
+    return plain
 
 
 def _names(records: Records) -> Sequence[str]:

@@ -1,9 +1,9 @@
-"""Tables and paragraphs for terminals, and for files and pipes.
+"""What a person sees in a terminal: tables, paragraphs, and the answer to Ctrl-C.
 
 A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
 is tab-separated text with a header, and each paragraph is one line.
 
-Handling of Ctrl-C, an interrupted notebook cell and SIGTERM while a campaign runs in this process.
+Ctrl-C, an interrupted notebook cell and SIGTERM end a campaign that runs in this process in steps.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ def _width(table: Table, console: Console) -> int | None:
 def folded(header: str, width: int) -> str:
     """Returns a header in lines, broken at spaces and after underscores; as narrow as the width and its words allow."""
     words = re.findall(r"[^_\s]*_|[^_\s]+\s*", header)
-    width = max(width, *(len(word.rstrip()) for word in words)) if words else width
+    for word in words:
+        width = max(width, len(word.rstrip()))
     lines = [""]
     for word in words:
         if len((lines[-1] + word).rstrip()) > width:
@@ -174,7 +175,10 @@ def wrapped(text: str, width: int) -> list[str]:
     wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
     items = (item.replace(" ", "\xa0") for item in text.split(" · "))
     glued = " · ".join(items) if " · " in text else text
-    return [piece.replace("\xa0", " ") for line in glued.split("\n") for piece in wrapper.wrap(line) or [""]]
+    lines = list[str]()
+    for line in glued.split("\n"):
+        lines += wrapper.wrap(line) or [""]
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def text_of(*parts: Part) -> str:

@@ -152,7 +152,9 @@ class ReactionLibrary(_Lists):
 
     @cached_property
     def n_products(self) -> int | None:
-        return sum(len(self.products(i)) for i in range(self.size)) if self.size <= _COUNTED else None
+        if self.size > _COUNTED:
+            return None
+        return sum(len(self.products(number)) for number in range(self.size))
 
     def products(self, number: int) -> list[str]:
         from rdkit import Chem

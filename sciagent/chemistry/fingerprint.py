@@ -1,9 +1,9 @@
-"""Fingerprints and scaffolds that compare molecules.
+"""Fingerprints that compare molecules, and families of molecules by scaffold or ring system.
 
 Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), scaffolds, in RDKit's form with exocyclic double bonds; Rogers
 and Hahn, J. Chem. Inf. Model. 50, 742 (2010), counts of atom environments, and ECFP4 with 2048 bits.
 
-Families of molecules by scaffold or by ring system, in which no other drawing of a compound passes for another one.
+In a family, no other drawing of a compound passes for another compound.
 
 Stereoisomers, isotopologues and tautomers have keys of their own, and their rings may be drawn differently: a chiral
 ring fusion, a labelled ring atom, 2-hydroxypyridine and 2-pyridone. The standard InChI without stereochemistry is the

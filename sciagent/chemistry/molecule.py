@@ -147,7 +147,8 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
 
     from sciagent.chemistry.standardise import atoms_of, normalise, parent
 
-    mol = whole = normalise(_read(smiles, messages))
+    mol = normalise(_read(smiles, messages))
+    whole = mol
     if standardise == "parent":
         mol = parent(mol)
     elif (fragments := len(Chem.GetMolFrags(mol))) > 1:
@@ -207,7 +208,10 @@ def _read(smiles: str, messages: list[str]) -> Any:
     if large := _LARGE_CHARGE.search(smiles):
         raise _invalid(Reason.CHARGE, f"{large[0]}]: no atom may carry more than {MAX_ATOM_CHARGE} charges")
     params: Any = Chem.SmilesParserParams()
-    params.allowCXSMILES = params.parseName = params.removeHs = params.sanitize = False
+    params.allowCXSMILES = False
+    params.parseName = False
+    params.removeHs = False
+    params.sanitize = False
     graph = Chem.MolFromSmiles(smiles, params)
     if graph is None:
         raise _not_smiles(smiles, messages)
@@ -230,7 +234,8 @@ def _whole(smiles: str) -> Any:
     from rdkit import Chem
 
     params: Any = Chem.SmilesParserParams()
-    params.allowCXSMILES = params.parseName = False
+    params.allowCXSMILES = False
+    params.parseName = False
     return Chem.MolFromSmiles(smiles, params)
 
 

@@ -3,8 +3,6 @@
 RDKit's own normalisations move protons ("bad amide tautomer"), which gives two tautomers the same key. The rules here
 move only electrons. Raise STANDARDISER_VERSION when a rule changes: the version is a column of the ledger, and old keys
 are kept.
-
-Collects the messages that RDKit would print to stderr.
 """
 
 from __future__ import annotations

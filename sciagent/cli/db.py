@@ -1,6 +1,6 @@
 """`sciagent gc`: shows files that are no longer needed, and removes them with --delete.
 
-`sciagent db upgrade | current | check | backup`.
+`sciagent db upgrade | check | backup`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def gc(
             f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
-    removed = removed_bytes = 0
+    removed = 0
+    removed_bytes = 0
     if delete:
         why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
@@ -135,25 +136,16 @@ def backup(
 
 
 @app.command()
-def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """At which revision the ledger is, and which revision this version needs."""
-    from sciagent.store.database import migrate
-
-    at = migrate.current(_engine(ledger))
-    need = migrate.head()
-    put_answer({"current": at, "needed": need}, json, [f"current {at or 'none'}, needed {need}"])
-
-
-@app.command()
 def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Compare the database with the tables of this version; exit code 1 if they differ."""
+    """Show the revision of the ledger, and compare it with the tables of this version; exit code 1 if they differ."""
     from sciagent.store.database import migrate
 
     engine = _engine(ledger)
     at = migrate.current(engine)
     need = migrate.head()
     differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
-    lines = map(Line, differences or ["the ledger is as it should be"])
-    put_answer({"ok": not differences, "differences": differences}, json, lines)
+    answer = {"ok": not differences, "differences": differences, "current": at, "needed": need}
+    lines = [f"current {at or 'none'}, needed {need}", *(differences or ["the ledger is as it should be"])]
+    put_answer(answer, json, map(Line, lines))
     if differences:
         raise typer.Exit(Exit.FAILED)

@@ -25,7 +25,8 @@ from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import know_properties
-from sciagent.store.views import candidates, overview
+from sciagent.store.views import overview
+from sciagent.store.views.candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import WebSite, campaign_of, site_of, texts, to, visitor
@@ -105,10 +106,10 @@ def candidate_list(
             return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
         if hits:
             skip = max(after, 0)
-            listed = candidates.hits_best_first(connection, row, skip, PAGE + 1)
+            listed = hits_best_first(connection, row, skip, PAGE + 1)
             next_after = skip + PAGE
         else:
-            listed = candidates.arrived(connection, row, after, PAGE + 1)
+            listed = candidates_in_order(connection, row, after, PAGE + 1)
             next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
     notation = subject_of(row.spec["subject"]).words.notation
     more = next_after if len(listed) > PAGE else None
@@ -149,7 +150,7 @@ def state(request: Request, campaign: str) -> Response:
     said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        steering.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
+        steering.instruct(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
     elif verb == Verb.RESUME and steering.wake(site.ledger, campaign, who) is None:
         steering.hand_in(site.ledger, campaign, who)
     elif verb != Verb.RESUME:

@@ -212,7 +212,8 @@ class Budget:
         late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
         if late or any(self._short(r, reservation) for r in self._limits.stocks):
             return None
-        now = until = self._clock()
+        now = self._clock()
+        until = now
         rates: list[str] = []
         for r, limit in self._limits.rates.items():
             if self._short(r, reservation):

@@ -1,6 +1,6 @@
-"""The interface of a candidate, and its key.
+"""The interface of a candidate: its key, and its names and remarks in input files.
 
-Names and remarks that candidates have in input files, such as an identifier, a supplier or a catalogue number.
+A name is an identifier, a supplier or a catalogue number, for example.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str,
     return tuple(spelled[name] for name in wanted if name in spelled)[:1]
 
 
-def label(names: Names) -> str:
+def identifier_text(names: Names) -> str:
     """Returns the texts of the field that looks like an identifier, else of the first; empty without names."""
     return "; ".join(names[_identifier(list(names))]) if names else ""
 
 
-def cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
+def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     """Returns the names as cells of a table: `name` for the identifier, and `name.FIELD` for each other field.
 
     fields: those of the campaign. A candidate that stands twice in a file has both texts in one cell.
@@ -91,7 +91,7 @@ def cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     if not fields:
         return {}
     others = [field for field in fields if field != _identifier(fields)]
-    return {"name": label(names)} | {f"name.{field}": "; ".join(names.get(field, ())) for field in others}
+    return {"name": identifier_text(names)} | {f"name.{field}": "; ".join(names.get(field, ())) for field in others}
 
 
 def _identifier(fields: Sequence[str]) -> str:

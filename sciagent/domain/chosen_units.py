@@ -1,6 +1,6 @@
 """The units that a campaign's author chose; every answer shows values in them. The ledger keeps canonical units.
 
-The columns of a file with values that were measured or computed elsewhere.
+The author also chooses the units of columns in files with values that were measured or computed elsewhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Derived properties: values that a campaign computes from other values of the same candidate, by a formula.
 
-Formulas of derived properties: names, numbers with units, + - * / and parentheses.
-
-A formula is parsed into a tree of these operations and never evaluated as Python. Values enter in base units of the SI,
-one particle for a mole, so that eV and kJ/mol can be mixed; the result is in base units too.
+A formula has names, numbers with units, + - * / and parentheses. It is parsed into a tree of these operations and never
+evaluated as Python. Values enter in base units of the SI, one particle for a mole, so that eV and kJ/mol can be mixed;
+the result is in base units too.
 """
 
 from __future__ import annotations
@@ -182,7 +181,7 @@ def with_names(text: str, replacement: Callable[[str], str]) -> str:
     return _TOKEN.sub(lambda token: replacement(token["name"]) if token["name"] else token[0], text)
 
 
-VERIFIER = "derived.formula"
+DERIVED_VERIFIER = "derived.formula"
 VERSION = "1"
 """The verifier of derived values, and the version of the rules in this module."""
 PROVIDER = "a campaign's file"
@@ -237,7 +236,8 @@ class DerivedProperty:
         if censoring is None or not math.isfinite(result.value * to_unit):
             return None
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
-        kind = _kind([values[part] for part, slope in slopes.items() if slope]) if spread else None
+        counting = [values[part] for part, slope in slopes.items() if slope]
+        kind = _kind(counting) if spread else None
         quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring, uncertainty_kind=kind)
         return Measured(self.definition.name, self.level, quantity)
 
@@ -269,7 +269,9 @@ def level_of(levels: Sequence[Level]) -> Level:
     """Returns the level of a value that is derived from parts at these levels: their own if it is the same for all,
     else one that names each."""
     distinct = list(dict.fromkeys(levels))
-    return distinct[0] if len(distinct) == 1 else Level(" and ".join(level.label for level in distinct))
+    if len(distinct) == 1:
+        return distinct[0]
+    return Level(" and ".join(level.label for level in distinct))
 
 
 def property_of(name: str, unit: str) -> Property:

@@ -1,6 +1,6 @@
-"""The evidence key and the finding: the result of a verifier on a candidate, before the host adds its cost.
+"""Evidence: its key, the finding of a verifier on a candidate, and the pooling of replicates.
 
-Pooling of replicate measurements into a single value; no other module pools replicates.
+The host adds the cost to a finding. No other module pools replicates.
 """
 
 from __future__ import annotations
@@ -183,7 +183,9 @@ def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
     """Returns whose spread a pooled uncertainty is: that of the replicates where it exceeds the propagated one."""
     kinds = {q.uncertainty_kind for q in used}
     stated = [q.uncertainty for q in used if q.uncertainty]
-    propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated)) if len(stated) == len(used) else 0.0
+    propagated = 0.0
+    if len(stated) == len(used):
+        propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated))
     if error is not None and error > propagated * (1 + 1e-9):
         return MOLECULE
     return kinds.pop() if len(kinds) == 1 else None

@@ -1,6 +1,6 @@
-"""The questions that a world verifier asks people, and their answers.
+"""What a laboratory and sciagent exchange: questions of world verifiers, people's answers, and codes of samples.
 
-Codes of samples: ten signs that people do not mistake for each other, and one that shows a misread sign.
+A code has ten signs that people do not mistake for each other, and one that shows a misread sign.
 
 The signs are Douglas Crockford's base 32, and the check sign is his: the number modulo 37.
 Source: https://www.crockford.com/base32.html

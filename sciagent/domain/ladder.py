@@ -1,7 +1,4 @@
-"""Two integer types for the place of a rung, so that the type checker finds confusions.
-
-The four tiers of the ladder, cheapest first.
-"""
+"""The place of a rung in a ladder: two integer types, so that the type checker finds confusions, and the four tiers."""
 
 from __future__ import annotations
 

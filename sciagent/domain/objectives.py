@@ -1,6 +1,6 @@
-"""Objectives, the desirability of a value, and the utility, which combines several desirabilities in one number.
+"""Objectives, and the value of a candidate by them: desirabilities, which the utility combines in one number.
 
-The valuation of a candidate. The scheduler spends by it, and proposers are rewarded by it.
+The scheduler spends by this valuation, and proposers are rewarded by it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Roles of people in campaigns, and the rights that each one has.
+"""People: the person behind an act, the roles in campaigns, and the rights that each role has.
 
 A role guards acts and decisions, not chemistry: evidence is shared by the campaigns of a ledger by design. Whoever must
 not see a structure needs a ledger of their own.
-
-The person behind an act.
 """
 
 from __future__ import annotations

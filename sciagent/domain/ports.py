@@ -1,6 +1,6 @@
 """Interfaces between packages, so that imports go in one direction: proposers see a workbench, a dispatch choices.
 
-Interfaces of scripts, which are proposers without a model.
+Scripts are proposers without a model.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A *kill* is an attempt whose process died while its worker lived. A *loss* is an attempt whose worker or driver
 disappeared. The cause of a loss may be the machine or the job, so a job survives more losses than kills.
 
-The resources that a job holds while it runs: cores, GPUs and others, counted by name.
+A job holds resources while it runs: cores, GPUs and others, counted by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Makes text from models, engines and files safe to store and to show. No other module replaces characters.
+"""Text that is safe to store and to show: characters, lengths of time, http addresses. No other module replaces
+characters.
 
-Lengths of time as short texts: `42 s`, `3 min`, `5 h`, `2 d`.
-
-Checks the http addresses of servers.
+A length of time is short: `42 s`, `3 min`, `5 h`, `2 d`.
 """
 
 from __future__ import annotations

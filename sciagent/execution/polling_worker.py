@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
-from sciagent.execution.worker.registration import Keeper, Presence
+from sciagent.execution.worker.registration import LeaseRenewer, Presence
 from sciagent.execution.worker.runner import Runner, patiently
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # pause between polls of an idle slot: shortest and longest
 
 
-class Station:
+class PollingWorker:
     """A worker that polls the ledger until it is stopped, idle for `idle_exit` seconds, or has run `max_jobs` jobs."""
 
     def __init__(
@@ -52,9 +52,9 @@ class Station:
         patiently(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(ledger, self._stop), daemon=True)
         presence.start()
-        with closing(Keeper(ledger)) as keeper, ThreadPoolExecutor(new.slots, "slot") as threads:
+        with closing(LeaseRenewer(ledger)) as renewer, ThreadPoolExecutor(new.slots, "slot") as threads:
             self._runners = [
-                Runner(ledger, f"{new.name}/{i}", new.queues, self._scratch, registered=new, keeper=keeper)
+                Runner(ledger, f"{new.name}/{i}", new.queues, self._scratch, registered=new, renewer=renewer)
                 for i in range(new.slots)
             ]
             list(threads.map(self._work, self._runners))

@@ -1,7 +1,4 @@
-"""Settings of the installation, from environment variables (`SCIAGENT_*`).
-
-The version of sciagent's code, which a ledger keeps with what the code made.
-"""
+"""Settings of the installation, from environment variables (`SCIAGENT_*`), and the version of its code."""
 
 from __future__ import annotations
 

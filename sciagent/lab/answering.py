@@ -2,7 +2,7 @@
 
 An answer counts in every campaign that asks for it, and a correction moves the verdict in each of them.
 
-Review and signature: a second person accepts an answer or sends it back, and people sign what is recorded.
+A second person may have to accept an answer or send it back. People sign what is recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sciagent.domain.lab import LabAnswer
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
-from sciagent.lab.claiming import claim_finished, claim_here, claim_of, fitting, found, locked
+from sciagent.lab.claiming import claim_finished, claim_here, claim_of, fitting, locked, task_and_rung
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
@@ -97,7 +97,7 @@ class LabEntry:
     """An answer with what was typed."""
 
     answer: LabAnswer
-    said: Mapping[str, Any]
+    typed_texts: Mapping[str, Any]
     """Texts as they were typed, for the record."""
     who: str
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -143,7 +143,7 @@ def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
 
 def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
     """Records an answer in a transaction that has locked the campaigns. Raises the errors of `enter`."""
-    task, rung = found(connection, built, task_id)
+    task, rung = task_and_rung(connection, built, task_id)
     if (before := submissions.with_key(connection, entry.key)) is not None:
         return _again(connection, task, entry, before)
     _check_seen(connection, task, entry)
@@ -160,7 +160,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
     finding = finding_of(connection, rung, task, entry.answer)
     new = NewSubmission(
-        entry.key, task.id, 0, _kind(finding), entry.who, entry.said, sample_id=sample, files=entry.files,
+        entry.key, task.id, 0, _kind(finding), entry.who, entry.typed_texts, sample_id=sample, files=entry.files,
         why=entry.why if task.state is JobState.DONE else None,
     )  # fmt: skip
     if rung.spec.lab is not None and rung.spec.lab.review:
@@ -240,7 +240,7 @@ def _check_seen(connection: Connection, task: LabTask, entry: LabEntry) -> None:
 def _again(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
     """Returns what became of an answer that was sent before. Raises EvidenceConflictError if it was another one."""
     same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
-    if before.job_id != task.id or dict(before.said) != dict(entry.said) or not same_files:
+    if before.job_id != task.id or dict(before.said) != dict(entry.typed_texts) or not same_files:
         raise EvidenceConflictError(
             f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
             "Load the task again to see the first one, and correct it there"
@@ -302,9 +302,9 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
     with locked(built, task_id) as (connection, task, rung):
         waiting = _waiting(connection, task, who, seen)
         finding = finding_of(connection, rung, task, typed_answer(waiting.said))
-        said = {**waiting.said, "measured_by": waiting.who}
+        typed_texts = {**waiting.said, "measured_by": waiting.who}
         new = NewSubmission(
-            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, said,
+            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, typed_texts,
             of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
         )  # fmt: skip
         tasks.changed(connection, task.id, in_review_id=None)
@@ -342,16 +342,16 @@ def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen
         audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
 
 
-def answer_in_words(said: Mapping[str, Any]) -> str:
-    """Returns what a submission says, in one line. said: its texts as they were typed."""
+def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
+    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
     parts = []
-    if said.get("not_obtained"):
-        parts = [f"not obtained: {said['not_obtained'].replace('_', ' ')}"]
-    spreads = said.get("uncertainties", {})
-    parts += [f"{name}: {grade}" for name, grade in said.get("grades", {}).items()]
-    for name, value in said.get("values", {}).items():
+    if typed_texts.get("not_obtained"):
+        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
+    spreads = typed_texts.get("uncertainties", {})
+    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
+    for name, value in typed_texts.get("values", {}).items():
         parts.append(f"{name} {value}" + (f" ± {spreads[name]}" if spreads.get(name) else ""))
-    comment = f" “{said['comment']}”" if said.get("comment") else ""
+    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
     return ", ".join(parts) + comment
 
 

@@ -1,10 +1,11 @@
-"""Claims of tasks. A claim has no end: its person gives it back, or another one takes it over.
+"""Claims of tasks, and the samples for them. A claim has no end: its person gives it back, or another one takes it
+over.
 
 The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
 day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
 when its task is claimed is booked beyond the limit.
 
-Samples of tasks. A vial of another compound, or one that is empty, is refused before anything is written.
+A vial of another compound, or one that is empty, is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, Bu
     """Opens a transaction under the lock of the campaign. Raises UsageError if the task is not one of the campaign."""
     with built.ledger.begin() as connection:
         lock_all(connection, [(built, task_id)])
-        yield connection, *found(connection, built, task_id)
+        yield connection, *task_and_rung(connection, built, task_id)
 
 
-def found(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
+def task_and_rung(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
     """Returns a task and its rung. Raises UsageError if the task is not one of the campaign."""
     task = tasks.find(connection, task_id)
     rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
@@ -58,7 +59,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
     again in each campaign with the rung."""
     campaign_ids = set()
     for built, task_id in several:
-        task, rung = found(connection, built, task_id)
+        task, rung = task_and_rung(connection, built, task_id)
         shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
         campaign_ids |= {id_ for id_, _ in shared}
     for campaign_id in sorted(campaign_ids):
@@ -146,7 +147,8 @@ def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str
         raise UsageError(f"task {task.id} is over: {task.state}")
     if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
         raise UsageError(
-            f"task {task.id} waits for the word of a chemist", f"approve it with: sciagent lab approve {task.id}"
+            f"task {task.id} waits for the word of a chemist",
+            f"approve it with: sciagent lab review {task.id} --approve",
         )
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
@@ -188,7 +190,7 @@ def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
     with several[0][0].ledger.begin() as connection:
         lock_all(connection, several)
         for built, task_id in several:
-            task, _ = found(connection, built, task_id)
+            task, _ = task_and_rung(connection, built, task_id)
             if task.approved_by is None and task.state is JobState.QUEUED:
                 _approve(connection, task, who)
                 number += 1

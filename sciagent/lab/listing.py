@@ -1,7 +1,4 @@
-"""The list of tasks as people see it: what is asked, why, and who has it.
-
-The answers about work of people: tasks, claims, and what was entered.
-"""
+"""The list of tasks as people see it: what is asked, why, and who has it or has answered."""
 
 from __future__ import annotations
 
@@ -174,10 +171,10 @@ class TaskReader:
                 budgets[task.campaign_id] = BudgetTracker(built, connection)
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(loaded[task.candidate_id])
-            said = why.get((task.rung_id, task.candidate_id), "").removeprefix(f"{built.spec.scheduler.kind}: ")
+            reason = why.get((task.rung_id, task.candidate_id), "").removeprefix(f"{built.spec.scheduler.kind}: ")
             budget = budgets.get(task.campaign_id) if task.state is JobState.QUEUED else None
             slot_at = budget.slot_at(rung.declared(loaded[task.candidate_id]) or {}) if budget else None
-            answers.append(_answer(task, rung, form, said, structure_text(loaded[task.candidate_id]), slot_at))
+            answers.append(_answer(task, rung, form, reason, structure_text(loaded[task.candidate_id]), slot_at))
         return answers
 
 

@@ -79,19 +79,19 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
     if len(plain) > LONGEST_NUMBER:
         raise UsageError(f'{name}: "{cut(plain, 40)}" has {len(plain):,} characters; a number has {LONGEST_NUMBER}')
     found = _NUMBER.fullmatch(plain)
-    said = f'the {what} "{cut(text, 40)}"' if what else f'"{cut(text, 80)}"'
+    given = f'the {what} "{cut(text, 40)}"' if what else f'"{cut(text, 80)}"'
     if found is None or "," in plain:
         kind = "is no number" if what else "is no number with a unit"
-        raise UsageError(f"{name}: {said} {kind}{_hint(name, plain, what)}")
+        raise UsageError(f"{name}: {given} {kind}{_hint(name, plain, what)}")
     number = TypedNumber(
         found["sign"], found["digits"], float(found["digits"]), found["spread"] or "", (found["unit"] or "").strip()
     )
     if what and not number.is_bare:
-        raise UsageError(f"{name}: {said} is no number{_hint(name, plain, what)}")
+        raise UsageError(f"{name}: {given} is no number{_hint(name, plain, what)}")
     if abs(number.value) > LARGEST:
-        raise UsageError(f"{name}: {said} is too large; no quantity is above {LARGEST:g}, so look at its exponent")
+        raise UsageError(f"{name}: {given} is too large; no quantity is above {LARGEST:g}, so look at its exponent")
     if number.value == 0 and Decimal(number.digits) != 0:
-        raise UsageError(f"{name}: {said} is too small to be told from 0; look at its exponent")
+        raise UsageError(f"{name}: {given} is too small to be told from 0; look at its exponent")
     return number
 
 
@@ -100,33 +100,33 @@ def _spelled(text: str) -> str:
     return "".join(SPELLED.get(letter, letter) for letter in text).strip()
 
 
-def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
-    """Returns the answer. said: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
+def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
+    """Returns the answer. texts: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
     form asked, also `means` (one of MEANINGS), `readings`, whose mean stands in `values`, and `grades` by property.
 
     Raises UsageError with the fix for a text that is no number, and for values beside `not_obtained`."""
-    if text := said.get("not_obtained"):
-        if said["values"]:
+    if text := texts.get("not_obtained"):
+        if texts["values"]:
             raise UsageError("there are values, and a reason why there are none; give one of the two")
         if text not in NOT_OBTAINED:
             raise UsageError(
                 f'"{text}" is no reason{did_you_mean(text, NOT_OBTAINED)}; one of: {", ".join(NOT_OBTAINED)}'
             )
         return LabAnswer(not_obtained=Reason(text))
-    if grades := said.get("grades"):
+    if grades := texts.get("grades"):
         return LabAnswer(grades=dict(grades))
-    if not said["values"]:
+    if not texts["values"]:
         raise UsageError("no value was given, and no reason why it was not obtained")
-    spreads = said["uncertainties"]
+    spreads = texts["uncertainties"]
     for name in spreads:
-        if name not in said["values"]:
+        if name not in texts["values"]:
             raise UsageError(f"an uncertainty of {name}, but no value")
-    means = said.get("means", {})
-    readings = said.get("readings", {})
+    means = texts.get("means", {})
+    readings = texts.get("readings", {})
     return LabAnswer(
         {
-            name: _meant(typed(name, text, spreads.get(name), said["limit"]), means.get(name, ""), readings.get(name))
-            for name, text in said["values"].items()
+            name: _meant(typed(name, text, spreads.get(name), texts["limit"]), means.get(name, ""), readings.get(name))
+            for name, text in texts["values"].items()
         }
     )
 

@@ -1,8 +1,6 @@
-"""Explains one candidate from the ledger: its evidence, and the reason for its standing in each campaign.
+"""Explains one candidate from the ledger: its history at each rung, and the reason for its standing in each campaign.
 
 Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.outlook`.
-
-The history of one candidate at each rung of a campaign.
 
 Verdicts are computed again from evidence and the stored gates, so that they do not depend on a verifier whose package
 has changed or is missing.
@@ -11,7 +9,7 @@ has changed or is missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -37,8 +35,7 @@ from sciagent.domain.answers.values import CandidateName, PropertyValue
 from sciagent.domain.calibration import Fits, calibrated
 from sciagent.domain.candidates import Names
 from sciagent.domain.chosen_units import show_window, shown
-from sciagent.domain.derived import VERIFIER, VERSION
-from sciagent.domain.derived import VERIFIER as DERIVED
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -54,8 +51,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT, know_properties
-from sciagent.store.views import campaign_counts, candidates
-from sciagent.store.views.candidates import EvidenceAnswer
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.candidates import EvidenceAnswer, campaign_members, imported_answers
 from sciagent.store.views.queries import with_proposer
 from sciagent.verification.registry import verifier_class
 
@@ -91,10 +88,13 @@ def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEv
     answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
     if answer is None:
         return None
-    known = [current[key] for hash_ in rung.derived.values() if (key := (VERIFIER, VERSION, hash_)) in current]
-    values = (*answer.story.values, *(value for more in known for value in more.story.values))
-    measured = (*answer.measured, *(value for more in known for value in more.measured))
-    return StoredEvidence(answer.story.model_copy(update={"values": values}), measured)
+    known = [current[key] for hash_ in rung.derived.values() if (key := (DERIVED_VERIFIER, VERSION, hash_)) in current]
+    values = list(answer.story.values)
+    measured = list(answer.measured)
+    for more in known:
+        values += more.story.values
+        measured += more.measured
+    return StoredEvidence(answer.story.model_copy(update={"values": tuple(values)}), tuple(measured))
 
 
 def _rules(
@@ -136,6 +136,7 @@ def _story(
     core_seconds = sum(attempt.core_seconds for attempt in tried)
     if story is not None and not attempts and not reused:
         core_seconds = story.core_seconds  # a fast rung has no job
+    end = _by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)
     return RungStory(
         rung=rung.name,
         tier=rung.tier,
@@ -145,7 +146,7 @@ def _story(
         gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
         objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
-        **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)),
+        **end._asdict(),
         job=attempts[0].job if attempts else None,
         reused=reused,
         core_seconds=round(core_seconds, 3),
@@ -162,22 +163,31 @@ def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) 
     return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
 
 
-def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> Mapping[str, Any]:
+class RungEnd(NamedTuple):
+    """How a candidate came out of a rung."""
+
+    outcome: str | None
+    verdict: str | None
+    reason: str | None
+    detail: str
+
+
+def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEnd:
     """Returns outcome, verdict, reason and detail by the evidence. fits: the rung's calibrations."""
     story = answer.story
     reason = Reason(story.reason) if story.reason else None
     judged = judge(rules, Finding("", Outcome(story.outcome), calibrated(answer.measured, fits), reason, story.detail))
-    return {"outcome": story.outcome, **judged._asdict()}
+    return RungEnd(story.outcome, judged.verdict, judged.reason, judged.detail)
 
 
-def _by_attempts(attempts: Sequence[AttemptStory]) -> Mapping[str, Any]:
+def _by_attempts(attempts: Sequence[AttemptStory]) -> RungEnd:
     """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
     last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
     if last is None or last.outcome is None:
-        return {"outcome": None, "verdict": None, "reason": None, "detail": ""}
+        return RungEnd(None, None, None, "")
     fixed = Outcome(last.outcome).rule.verdict
     verdict = fixed if fixed in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
-    return {"outcome": last.outcome, "verdict": verdict, "reason": last.reason, "detail": last.detail}
+    return RungEnd(last.outcome, verdict, last.reason, last.detail)
 
 
 WAITS = (Standing.OPEN, Standing.HELD)
@@ -215,7 +225,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
-    from_files = candidates.imported(connection, [candidate_id]).get(candidate_id, [])
+    from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
@@ -236,10 +246,14 @@ def _other_evidence(
     evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
 ) -> Iterator[EvidenceStory]:
     """Yields the computed evidence that no rung of the stories shows, in the units of the first campaign that chose."""
-    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
+    shown = set()
+    for story in stories:
+        for rung in story.rungs:
+            if rung.evidence:
+                shown.add(rung.evidence.key)
     units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
     for each in evidence:
-        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED):
+        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED_VERIFIER):
             yield each.shown(units)
 
 
@@ -252,14 +266,14 @@ def _campaign(
     ledger: Ledger,
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
-    member = candidates.members(connection, row, [candidate_id])[candidate_id]
+    member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     if scheduler == "priced" and Standing(place["standing"]) in WAITS:
-        from sciagent.campaign.pricing.outlook import outlook as outlook_of  # takes a second to import
+        from sciagent.campaign.pricing.outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(
@@ -286,7 +300,7 @@ def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str)
     return CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {}))
 
 
-def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
+def _rung_of(place: sa.RowMapping, ladder: Sequence[RungRow]) -> RungRow:
     return ladder[min(int(place["position"]), len(ladder) - 1)]
 
 
@@ -319,7 +333,7 @@ def _why(
     connection: Connection,
     row: CampaignRow,
     ladder: Sequence[RungRow],
-    place: Mapping[str, Any],
+    place: sa.RowMapping,
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
 ) -> str:
@@ -339,7 +353,7 @@ def _why(
     how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
     return {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
-        Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent release lets it go on.",
+        Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
         Standing.PENDING: _job_state(rung, rungs),
         Standing.SETTLED: f"Settled: {rung}, which decides, has answered: {because}. {detail}".strip(),
         Standing.DROPPED: f"Dropped: {rung} {how}: {because}. {detail}".strip(),
@@ -347,12 +361,13 @@ def _why(
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
-    if any(attempt.state == "running" for story in rungs if story.rung == rung for attempt in story.attempts):
-        return f"{rung} is at work on it."
+    for story in rungs:
+        if story.rung == rung and any(attempt.state == "running" for attempt in story.attempts):
+            return f"{rung} is at work on it."
     return f"A job at {rung} is decided and waits for a worker or a person."
 
 
-def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: Mapping[str, Any]) -> str:
+def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: sa.RowMapping) -> str:
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)

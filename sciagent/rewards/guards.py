@@ -1,29 +1,28 @@
-"""Tests of means that may be looked at after every step, without raising the chance of a false alarm.
+"""Statistics that guard a policy: tests that may be looked at after every step, control gap, diversity, exploitation
+index.
 
-A gambler bets that the mean of bounded values lies above a limit. If it does not, the wealth is not expected to grow,
-so that it ever reaches 1 / level with a probability of at most `level`, however often it is looked at (Ville 1939).
-The bets need no distribution, no equal variances, and no number of steps that is fixed beforehand.
+A test raises no false alarm more often because it is looked at often. A gambler bets that the mean of bounded values
+lies above a limit. If it does not, the wealth is not expected to grow, so that it ever reaches 1 / level with a
+probability of at most `level`, however often it is looked at (Ville 1939). The bets need no distribution, no equal
+variances, and no number of steps that is fixed beforehand.
 
 Sources: Waudby-Smith and Ramdas, J. R. Stat. Soc. B 86, 1 (2024), for bets on means of bounded values; Shin, Ramdas and
 Rinaldo, arXiv:2203.03532, for gamblers that begin at every step, so that a late change is found as well.
 
-Means with standard errors that allow for the likeness of candidates of one episode.
-
-A policy answers each episode anew, but the candidates of an episode resemble each other. So the episodes are the
-independent units: the deviations of an episode are added before they are squared.
+Means have standard errors that allow for the likeness of candidates of one episode. A policy answers each episode anew,
+but the candidates of an episode resemble each other. So the episodes are the independent units: the deviations of an
+episode are added before they are squared.
 
 Source: Liang and Zeger, Biometrika 73, 13 (1986).
 
-The control gap: the payoff by the terminal rung less the score by a control that is never rewarded.
+The control gap is the payoff by the terminal rung less the score by a control that is never rewarded. A control differs
+from the terminal rung also for honest policies, since it has another level. So a gap alone shows nothing. A gap that
+grows from the first policy to a later one shows that the later one has learnt what the terminal rung likes and the
+control does not.
 
-A control differs from the terminal rung also for honest policies, since it has another level. So a gap alone shows
-nothing. A gap that grows from the first policy to a later one shows that the later one has learnt what the terminal
-rung likes and the control does not.
+Diversity counts distinct scaffolds, and the distances between the candidates of an episode or a group.
 
-The diversity of proposals: distinct scaffolds, and distances between the candidates of an episode or a group.
-
-The exploitation index: what a law promises for candidates that nobody verified, less what they turn out to be worth.
-
+The exploitation index is what a law promises for candidates that nobody verified, less what they turn out to be worth.
 Nobody knows what the unverified candidates are worth. But a lot with a known chance π has verified others of the same
 kind. Each of those counts (1 - π) / π times, since so many like it were not drawn, and their mean payoff then
 estimates, without bias, what the law should have promised.

@@ -1,10 +1,7 @@
-"""The numbers that are kept of the episodes of a policy, and the guards that follow from them.
+"""The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
 
-Reads what guards need of episodes: new candidates with their verdicts, their lots, and the scores by the control.
-
-The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
-
-Episodes are read some groups at a time; only numbers are kept of them.
+Episodes are read some groups at a time, with their new candidates, verdicts, lots, and scores by the control. Only
+numbers are kept of them.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from sciagent.domain.answers.guards import (
     ShownGuards,
 )
 from sciagent.domain.candidates import Candidate
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.guards import (
     Array,
     ClusteredMean,
@@ -38,7 +36,7 @@ from sciagent.rewards.guards import (
     kept_promise,
     nearest_distances,
 )
-from sciagent.rewards.process import CandidateState, Settlement, price_of
+from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import Lot, Lots, states
 from sciagent.store.database.ledger import Ledger
@@ -77,7 +75,9 @@ class PolicyTally:
     def __init__(self, policy: NamedPolicy, first: int) -> None:
         self.policy = policy
         self.first = first
-        self.episodes = self.undecided = self.new = 0
+        self.episodes = 0
+        self.undecided = 0
+        self.new = 0
         self.outcomes = ClusteredSample()
         self.distances = ClusteredSample()
         self.statuses = Counter[str]()
@@ -265,7 +265,10 @@ class EpisodeReader:
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: of episodes that have rewards."""
         turns = episodes.turns_of(self._connection, ids, self._as_of)
-        new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
+        new = set[int | None]()
+        for episode in turns.values():
+            for turn in episode:
+                new.update(proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
         loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
         scores = self._scores(loaded)
         asked = list(loaded if self._lots.any else scores)

@@ -1,10 +1,8 @@
 """The goal of a campaign in the law's terms: an aim for each objective, and their common payoff.
 
-The payoff of an answer, in [0, 1], for several properties or a window, and how much a rung tells about it.
-
-The programme of `scheduling.value` uses one number, u, with hits above 0. For one property with one limit, u is mean /
-standard deviation. Otherwise u is the probit of the expected payoff p. What a set of rungs S tells is then expressed as
-the share s of a normal answer's variance for which p would vary as much,
+The payoff of an answer lies in [0, 1]. `scheduling.dynamic_programme` uses one number, u, with hits above 0. For one
+property with one limit, u is mean / standard deviation. Otherwise u is the probit of the expected payoff p. What a set
+of rungs S tells is then expressed as the share s of a normal answer's variance for which p would vary as much,
 
     E[E[payoff | S]²] = E[Φ((u + sqrt(s) z) / sqrt(1 - s))²] = Φ2(u, u; s) = Φ(u) - 2 T(u, sqrt((1 - s) / (1 + s)))
 
@@ -13,13 +11,12 @@ prediction are right, but not its shape. Given the rungs, the errors of the prop
 
 Source of the last identity: Owen, Ann. Math. Stat. 27, 1075 (1956).
 
-Censored answers in the law: `< 1 %` means that the value is below 1 %, not that it is 1 %.
-
-A censored answer enters the law as its expectation: the mean of a normal distribution truncated at the bound, with that
-distribution's standard deviation as uncertainty. The normal is the prediction without this answer. For the deciding
-answer it is the forecast of a law fitted to exact answers only, given the lower rungs. For a lower rung, or with too
-few exact answers, it is the distribution of the rung's exact answers. This is one expectation step of the EM algorithm
-for censored normal regression.
+A censored answer such as `< 1 %` means that the value is below 1 %, not that it is 1 %. It enters the law as its
+expectation: the mean of a normal distribution truncated at the bound, with that distribution's standard deviation as
+uncertainty. The normal is the prediction without this answer. For the deciding answer it is the forecast of a law
+fitted to exact answers only, given the lower rungs. For a lower rung, or with too few exact answers, it is the
+distribution of the rung's exact answers. This is one expectation step of the EM algorithm for censored normal
+regression.
 
 Sources: Tobin, Econometrica 26, 24 (1958); Cohen, Technometrics 1, 217 (1959); Dempster, Laird and Rubin, J. R. Stat.
 Soc. B 39, 1 (1977), section 4.1.

@@ -1,4 +1,5 @@
-"""Draws dropped candidates for an audit, each with a known probability.
+"""The audit of dropped candidates: draws with known probabilities, the guard of the hits, and the estimates that
+follow.
 
 Every candidate has a fixed lot, a number in (0, 1). It is audited once its propensity π reaches its lot. Propensities
 never fall, so audits continue while candidates are dropped and the budget grows. The π of the last draw is then exactly
@@ -19,12 +20,11 @@ counts as dropped if the scheduler returns to it, or would have returned to it w
 
 Sources: Neyman, J. R. Stat. Soc. 97, 558 (1934); permanent random numbers: Ohlsson, in Business Survey Methods (1995).
 
-The conformal guard: a score below which candidates may be dropped, so that few hits are lost.
-
-alpha is the fraction of hits that may be lost. Given the scores s of n known hits, each at the time when it would have
-been dropped, the threshold t is the largest of these scores with (#{s < t} + 1) / (n + 1) <= alpha. If the next hit is
-exchangeable with them, its score is below t with a probability of at most alpha, however wrong the model behind the
-score is. This needs n >= 1/alpha - 1 hits. With fewer hits, the guard is not armed and allows no drop.
+The conformal guard is a score below which candidates may be dropped, so that few hits are lost. alpha is the fraction
+of hits that may be lost. Given the scores s of n known hits, each at the time when it would have been dropped, the
+threshold t is the largest of these scores with (#{s < t} + 1) / (n + 1) <= alpha. If the next hit is exchangeable with
+them, its score is below t with a probability of at most alpha, however wrong the model behind the score is. This needs
+n >= 1/alpha - 1 hits. With fewer hits, the guard is not armed and allows no drop.
 
 An audit verifies a random sample of candidates that would be dropped. It finds hit i with a probability π_i, which is
 not the same for all hits. Each hit therefore has the weight 1/π_i, and the next hit, whose π is unknown, the largest
@@ -34,8 +34,6 @@ not for each kind of candidate.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Tibshirani, Foygel Barber, Candès
 and Ramdas, NeurIPS 2019, arXiv 1904.06019.
-
-Estimates the number of missed hits from an audit of the dropped candidates.
 
 Missed hits are hits among the dropped candidates: a were audited, with propensities π; u, an unknown number, were not.
 The sum of (1 - π) / π over the a audited hits estimates u without bias (Horvitz and Thompson); that of (1 - π) / π²
@@ -55,11 +53,10 @@ hide among candidates with a small π; this makes the interval wide. No p_hit is
 Sources: Clopper and Pearson, Biometrika 26, 404 (1934); Horvitz and Thompson, J. Am. Stat. Assoc. 47, 663 (1952); Fay
 and Feuer, Stat. Med. 16, 791 (1997).
 
-Measures how well each rung agrees with the next higher rung and with the terminal rung.
-
-Only promising candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the
-mean of a noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones.
-Bias and RMSE are then those over all candidates: exact on average over the draw, except for the sum of weights in the
+The audit also measures how well each rung agrees with the next higher rung and with the terminal rung. Only promising
+candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the mean of a
+noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones. Bias and
+RMSE are then those over all candidates: exact on average over the draw, except for the sum of weights in the
 denominator (Hájek).
 """
 
@@ -201,11 +198,11 @@ def agreements(
             effective=float(1 / (share**2).sum()) if n else 0.0,
             bias=float(share @ off) if n and has_one_scale else None,
             rmse=float(np.sqrt(share @ off**2)) if n and has_one_scale else None,
-            spearman=spearman(x, y, share) if n >= FEWEST else None,
+            spearman=weighted_spearman(x, y, share) if n >= FEWEST else None,
         )
 
 
-def spearman(x: Array, y: Array, share: Array) -> float | None:
+def weighted_spearman(x: Array, y: Array, share: Array) -> float | None:
     """Returns the rank correlation over all represented candidates; None if undefined. share: (n,) of sum 1."""
     a, b = (ranks - share @ ranks for ranks in (_ranks(x, share), _ranks(y, share)))
     spread = float(np.sqrt((share @ a**2) * (share @ b**2)))

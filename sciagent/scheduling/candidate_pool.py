@@ -1,6 +1,6 @@
 """The candidates of a campaign as arrays that schedulers read, and the purchases that schedulers return.
 
-Tasks that are with people for weeks: how many are listed ahead, and how many a goal still needs.
+Tasks of people take weeks, so the pool also counts how many are listed ahead, and how many a goal still needs.
 """
 
 from __future__ import annotations

@@ -129,12 +129,12 @@ def moves_of(left: Array) -> Moves:
     left: (2**m,) variance of the terminal answer after each set of the m missing rungs, one bit per rung.
     """
     sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
-    return {
-        (seen, j): _move(sd[seen] / sd[seen | 1 << j])
-        for seen in range(len(left))
-        for j in range(len(left).bit_length() - 1)
-        if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
-    }
+    moves = {}
+    for seen in range(len(left)):
+        for j in range(len(left).bit_length() - 1):
+            if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4):
+                moves[(seen, j)] = _move(sd[seen] / sd[seen | 1 << j])
+    return moves
 
 
 def solve_left(
@@ -207,11 +207,11 @@ def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
     for j in rungs:
         sets += [seen | 1 << j for seen in sets]
     failing = [1 << j for j in rungs if fails[j]]
-    return [
-        (seen, gone)
-        for seen in sorted(sets, key=int.bit_count, reverse=True)
-        for gone in (*(failed for failed in failing if not seen & failed), 0)
-    ]
+    states = []
+    for seen in sorted(sets, key=int.bit_count, reverse=True):
+        for gone in (*(failed for failed in failing if not seen & failed), 0):
+            states.append((seen, gone))
+    return states
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,10 @@ def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array
     total = float(covariance[-1, -1])
     left = np.full(1 << len(columns), total)
     for seen in range(1, len(left)):
-        places = [c for j, mine in enumerate(columns) if seen >> j & 1 for c in mine]
+        places = list[int]()
+        for j, mine in enumerate(columns):
+            if seen >> j & 1:
+                places.extend(mine)
         if places:
             inner = covariance[np.ix_(places, places)]
             outer = covariance[places, -1]

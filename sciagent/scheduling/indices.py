@@ -1,11 +1,10 @@
 """Values the open candidates: from the laws' forecasts to the programmes that give rungs to buy, and their index.
 
-Selects the candidates to evaluate in each update, since forecasts take most of its time.
-
-Without a hyper-parameter fit, the candidates near the top and the new ones are evaluated. After a fit, all open
-candidates are evaluated if there are at most `ALL`. Otherwise a random sample is. A regression on the sample (old
-index, known scores, costs -> new index) predicts the others. The best predicted are evaluated too; the others keep
-their prediction. The sample represents them in the calculation of the price.
+Forecasts take most of the time of an update, so not all candidates are evaluated in each. Without a hyper-parameter
+fit, the candidates near the top and the new ones are evaluated. After a fit, all open candidates are evaluated if there
+are at most `ALL`. Otherwise a random sample is. A regression on the sample (old index, known scores, costs -> new
+index) predicts the others. The best predicted are evaluated too; the others keep their prediction. The sample
+represents them in the calculation of the price.
 """
 
 from __future__ import annotations
@@ -184,7 +183,9 @@ def _assigned(
     for number, level in enumerate(plans):
         mine = np.flatnonzero(shares[number] > 0)
         indices = np.array([plan.index(u[mine]) for plan in level])
-        dearer = np.ones(indices.shape) if alike else np.array([plan.dearer(u[mine], own[mine]) for plan in level])
+        dearer = np.ones(indices.shape)
+        if not alike:
+            dearer = np.array([plan.dearer(u[mine], own[mine]) for plan in level])
         best = np.argmax(indices / dearer, axis=0)
         dearer = dearer[best, np.arange(len(mine))]
         logs[mine] += shares[number, mine] * np.log(indices[best, np.arange(len(mine))] / dearer)
@@ -212,8 +213,10 @@ def _situations(
     last = pool.paid[-1]
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(pool.closed[of][:, -2::-1], axis=1)[:, ::-1]
-    seen = np.array([pool.answered(j, of) for j in pool.paid[:-1]]).T if last else np.zeros((len(of), 0), bool)
-    codes = (shut @ bits) * (1 << last) + seen @ bits if last else np.zeros(len(of), dtype=np.int64)
+    codes = np.zeros(len(of), dtype=np.int64)
+    if last:
+        seen = np.array([pool.answered(j, of) for j in pool.paid[:-1]]).T
+        codes = (shut @ bits) * (1 << last) + seen @ bits
     for code in np.unique(codes):
         rungs = [j for j in pool.paid[:-1] if not int(code) >> (last + j) & 1]
         spare = [j for j in rungs if j not in deciding][: max(0, len(rungs) - MOST_RUNGS)]

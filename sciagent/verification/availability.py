@@ -1,10 +1,11 @@
-"""Whether a verifier can run on this machine, in this environment or in its own (`sciagent engines`).
+"""What the installed verifiers declare, and whether each can run on this machine: `sciagent verifiers` and `sciagent
+engines`.
 
 `python -m sciagent.verification.availability` answers for the environment of that interpreter. The question, as JSON on
 its standard input, has the verifier's name and settings; the answer has its version, the hash of its settings, and what
 is missing.
 
-The declarations of all registered verifiers, for `sciagent verifiers`; an error for one that fails to load.
+A verifier may run in this environment or in its own. One that fails to load is listed with its error.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
             return None
         raise UsageError(
             f"{verifier.name} runs in an environment of its own, {name}, which is not listed on this machine: "
-            f"sciagent engines add {name} --python PATH; and in the present environment: {here}"
+            f"sciagent engines {name} --python PATH; and in the present environment: {here}"
         )
     return None if _is_this(python) else python
 
@@ -128,6 +129,17 @@ def samples_of() -> dict[str, Candidate]:
             subject = subject_of(name)
             found |= {label: subject.read(text) for label, text in subject.samples.items()}
     return found
+
+
+def declared_programs() -> list[Program]:
+    """Returns the programs that the installed verifiers declare, each once, sorted by name. A verifier that does not
+    load declares none."""
+    found: set[Program] = set()
+    for name in verifier_names():
+        with suppress(UsageError):
+            verifier_type = verifier_class(name)
+            found |= {*verifier_type.programs, *verifier_type.optional_programs}
+    return sorted(found, key=lambda program: (program.name, program.variable))
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """The contract of verifiers: the abstract classes `Verifier` and `WorldVerifier`, and the types of their methods.
 
-The error of a method against experiment, as a verifier declares it from a benchmark.
+A verifier declares the error of its method against experiment from a benchmark.
 
 The error is a statistic of the benchmark's molecules: the differences between computed and measured values of a
 property. It is not the uncertainty of a single molecule.
@@ -158,6 +158,8 @@ class BaseVerifier(ABC, Generic[C]):
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[Program, ...]] = ()
+    optional_programs: ClassVar[tuple[Program, ...]] = ()
+    """External programs that only some settings or resources need. `doctor` lists them; no job waits for them."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Distributions without which no job can run, for `missing`."""
     environment: ClassVar[str | None] = None

@@ -63,7 +63,8 @@ class CostModel:
         """Adds the costs of a job that has ended. wall_seconds: its wall time."""
         if (seconds := declared.get("core_seconds", 0.0)) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
-            self._upper = self._upper_wall = None
+            self._upper = None
+            self._upper_wall = None
             if wall_seconds is not None:
                 self._wall.append(wall_seconds / seconds)
 
@@ -130,7 +131,8 @@ def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | Non
     """Returns the cost in resources that the host does not measure: as counted by the verifier, or as declared if
     counted is None."""
     known = declared if counted is None else counted
-    return NOTHING if known.keys() <= MEASURED else Cost({r: a for r, a in known.items() if r not in MEASURED})
+    others = {resource: amount for resource, amount in known.items() if resource not in MEASURED}
+    return Cost(others) if others else NOTHING
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:

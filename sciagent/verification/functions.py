@@ -5,9 +5,8 @@
         return scale * model.predict([molecule.smiles])[0], 0.2
 
 The function and all that it uses are pickled when it is decorated. The jobs run this copy, and its fingerprint is a
-setting. A changed function has another fingerprint, so old evidence is not reused.
-
-The fingerprint of a function: a hash of its code that ignores comments, layout and file names.
+setting: a hash of its code that ignores comments, layout and file names. A changed function has another fingerprint, so
+old evidence is not reused.
 """
 
 from __future__ import annotations
@@ -188,12 +187,12 @@ class FunctionVerifier(Verifier[Any]):
             detail = f"{bad[0]} is {numbers[bad[0]][0]}"
             return Finding(candidate.key, Outcome.IMPLAUSIBLE, reason=Reason.NOT_FINITE, detail=detail)
         level = Level(method=self.definition.method)
-        measured = [
-            Measured(prop.name, level, convert(Quantity(value, self.definition.units[prop.name], spread), prop))
-            for prop in self.definition.properties
-            if prop.name in numbers
-            for value, spread in [numbers[prop.name]]
-        ]
+        measured = []
+        for prop in self.definition.properties:
+            if prop.name in numbers:
+                value, spread = numbers[prop.name]
+                quantity = Quantity(value, self.definition.units[prop.name], spread)
+                measured.append(Measured(prop.name, level, convert(quantity, prop)))
         return Finding(candidate.key, Outcome.OK, tuple(measured))
 
 

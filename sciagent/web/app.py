@@ -1,7 +1,4 @@
-"""The application: all routes, each with its rule, and what is said when one fails.
-
-The HTTP server of the pages.
-"""
+"""The application of the pages and its HTTP server: all routes, each with its rule, and the answers to errors."""
 
 from __future__ import annotations
 

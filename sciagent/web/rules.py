@@ -5,9 +5,8 @@ The rule of a route also checks that a request which changes something comes fro
 does so for every method but those of `READING`. A request with a token needs no such check, since no browser adds a
 token by itself; a cookie is not looked at then.
 
-The outermost layer: headers that tell the browser what a page may do, and the limit on what a request may send.
-
-It is plain ASGI, so that a stream ends when its client leaves.
+The outermost layer sets headers that tell the browser what a page may do, and limits what a request may send. It is
+plain ASGI, so that a stream ends when its client leaves.
 """
 
 from __future__ import annotations
@@ -89,7 +88,8 @@ class RouteRule:
             raise LogInError
         campaign_id = None
         if self.of:
-            named = request.state.named = _named(connection, self.of, str(request.path_params[self.of]))
+            named = _named(connection, self.of, str(request.path_params[self.of]))
+            request.state.named = named
             campaign_id = named.campaign_id if isinstance(named, LabTask) else named.id if named else None
             if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
@@ -117,7 +117,8 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
         request.state.form = FormData()
         given = request.headers.get("x-csrf-token", "")
     else:
-        request.state.form = form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        request.state.form = form
         given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
     if not has_token and not is_open and not csrf_fits(visitor, given):
         raise HTTPException(403, "this form is older than your session; load the page again")

@@ -1,13 +1,11 @@
 """The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits.
 
-The words of pages for names that campaign files and commands spell with underscores.
+Pages have words for the names that campaign files and commands spell with underscores, and for each error, with the
+status of HTTP that fits it.
 
-Tells open pages that something has changed. One reader a server asks the ledger once a second, whoever looks on.
-
-It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds a
-connection to the database.
-
-What is said of an error, and the status of HTTP that says it.
+Open pages are told that something has changed. One reader a server asks the ledger once a second, however many pages
+are open. It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds
+a connection to the database.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import asyncio
 import contextlib
 import re
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
@@ -245,7 +243,7 @@ def _moment(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def _number(value: float | Mapping[str, Any] | None) -> str:
+def _number(value: object) -> str:
     return "" if not isinstance(value, int | float) else f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
 
 

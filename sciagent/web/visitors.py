@@ -1,6 +1,6 @@
 """The person behind a request: by the session of a browser, or by the token of an instrument.
 
-Passwords: argon2id, and a lock-out that grows with each wrong one.
+Passwords are kept by argon2id, with a lock-out that grows with each wrong one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
         return Visitor()
     if kind is AccessKind.SESSION and found.idle > IDLE:
         return Visitor()
-    scopes = None if kind is AccessKind.SESSION else frozenset(Right(scope) for scope in found.access.scopes)
+    scopes = None
+    if kind is AccessKind.TOKEN:
+        scopes = frozenset(Right(scope) for scope in found.access.scopes)
     rights = Rights(found.person.is_admin, found.roles, scopes)
     return Visitor(found.person, found.access, rights, found.wants_touch)
 

@@ -121,7 +121,8 @@ def check_bonds(
     n = len(geometry.numbers)
     bonded = np.zeros((n, n), dtype=bool)
     for i, j in bonds:
-        bonded[i, j] = bonded[j, i] = True
+        bonded[i, j] = True
+        bonded[j, i] = True
     across = (bonded.astype(int) @ bonded.astype(int)) > 0
     relative = _relative_distances(geometry)
     formed = ~bonded & (relative < np.where(across, FORMED_ACROSS_ANGLE, FORMED))

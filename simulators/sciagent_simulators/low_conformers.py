@@ -1,15 +1,14 @@
-"""The lowest conformers of a geometry protocol's search, each once: where calculations of several conformers start.
+"""The low conformers of a geometry protocol's search, each once, and Boltzmann averages over them.
 
 The conformers that `geometry.prepare` chooses from are relaxed in GFN2-xTB as it relaxes its one, so that a molecule
 with a single conformer has the geometry of `prepare`. Mirror images count as one conformer with two wells, since every
 method gives them the same energy.
 
-Boltzmann weights of conformers, averages over them, and how far an average depends on which conformers were found.
-
-A search embeds n conformers, of which the k-th was found c_k times. Another seed finds other ones. The distribution of
-its set of conformers is estimated by the bootstrap: n draws with replacement from the n that were found. The average
-over each possible set is computed, and their standard deviation is the repeatability of the average. A conformer that
-was found once is missing from 37 % of the searches, one that was found ten times from fewer than 0.01 %.
+How far does an average depend on which conformers were found? A search embeds n conformers, of which the k-th was found
+c_k times. Another seed finds other ones. The distribution of its set of conformers is estimated by the bootstrap: n
+draws with replacement from the n that were found. The average over each possible set is computed, and their standard
+deviation is the repeatability of the average. A conformer that was found once is missing from 37 % of the searches, one
+that was found ten times from fewer than 0.01 %.
 
 Energies and free energies are in eV, temperatures in K.
 

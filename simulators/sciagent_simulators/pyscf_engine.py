@@ -1,4 +1,4 @@
-"""Kohn-Sham single points of molecules by PySCF: density fitting, recovery of convergence, and checks of the result.
+"""Kohn-Sham single points of molecules by PySCF: the method, recovery of convergence, and tests of the result.
 
 PySCF returns an energy without convergence, computes I2 with 106 electrons if no effective core potential is passed,
 and converges overlapping atoms to +50 hartree. This module raises an error with a reason in each of these cases.
@@ -7,31 +7,27 @@ Energies are in eV, dipoles in debye, lengths in angstrom; hartree is used only 
 
 Sources: PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020). def2: Weigend, Ahlrichs, PCCP 7, 3297 (2005).
 
-Sets a method on a PySCF mean field: functional, dispersion, the grid of VV10, and the parts of composite methods.
-
-r2SCAN-3c is r2SCAN in def2-mTZVPP with D4 (its own charge scaling: 2 and 1) and the geometric counterpoise correction.
-wB97X-3c is wB97X-V without VV10 in vDZP, which has core potentials from boron on, with D4. PySCF 2.14 knows neither by
-name, and its D4 has no charge scaling of r2SCAN-3c. The parts: r2SCAN and wB97X-V by libxc, def2-mTZVPP by PySCF, vDZP
-from the Basis Set Exchange (in `basis_sets`), D4 and gCP by pyscf-dispersion.
+Composite methods: r2SCAN-3c is r2SCAN in def2-mTZVPP with D4 (its own charge scaling: 2 and 1) and the geometric
+counterpoise correction. wB97X-3c is wB97X-V without VV10 in vDZP, which has core potentials from boron on, with D4.
+PySCF 2.14 knows neither by name, and its D4 has no charge scaling of r2SCAN-3c. The parts: r2SCAN and wB97X-V by libxc,
+def2-mTZVPP by PySCF, vDZP from the Basis Set Exchange (in `basis_sets`), D4 and gCP by pyscf-dispersion.
 
 Sources: r2SCAN-3c: Grimme, Hansen, Ehlert, Mewes, J. Chem. Phys. 154, 064103 (2021). wB97X-3c: Mueller, Hansen, Grimme,
 J. Chem. Phys. 158, 014103 (2023). VV10: Vydrov, Van Voorhis, J. Chem. Phys. 133, 244103 (2010). wB97X-V: Mardirossian,
 Head-Gordon, PCCP 16, 9904 (2014); wB97M-V: J. Chem. Phys. 144, 214110 (2016). Basis Set Exchange: Pritchard et al.,
 J. Chem. Inf. Model. 59, 4814 (2019).
 
-Tests whether the closed-shell singlet is the ground state, and whether one determinant describes it.
+Is the closed-shell singlet the ground state? A cheap screen decides, then two calculations in doubtful cases. The
+screen is the lowest triplet excitation in the Tamm-Dancoff approximation on a coarse grid. Lowest triplets at
+PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular cyclobutadiene 1.04, nitrosobenzene 0.37
+(both have a broken-symmetry solution 0.016 eV lower). Above SAFE the restricted solution is taken as stable. Below SAFE
+two calculations decide: the triplet, and the broken-symmetry singlet from mixed frontier orbitals. PySCF's
+`stability()` gives the same answer at 13 times the cost of the SCF (benzene, 80 s); the screen costs about one.
 
-The ground state: a cheap screen, then two calculations in doubtful cases. The screen is the lowest triplet excitation
-in the Tamm-Dancoff approximation on a coarse grid. Lowest triplets at PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone
-2.26 (both stable), rectangular cyclobutadiene 1.04, nitrosobenzene 0.37 (both have a broken-symmetry solution 0.016 eV
-lower). Above SAFE the restricted solution is taken as stable. Below SAFE two calculations decide: the triplet, and the
-broken-symmetry singlet from mixed frontier orbitals. PySCF's `stability()` gives the same answer at 13 times the cost
-of the SCF (benzene, 80 s); the screen costs about one.
-
-One determinant: a two-determinant model of frontier orbital pairs. In PBE0 the restricted solution of ozone is stable
-and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that this solution leaves empty. For an
-occupied orbital i and an empty orbital a, two determinants put both electrons into i or into a. They couple by the
-exchange integral K = (ia|ia). Their energies differ by
+Does one determinant describe it? A two-determinant model of frontier orbital pairs answers. In PBE0 the restricted
+solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that this
+solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both electrons into i or
+into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
 
     D = 2 (f_aa - f_ii) + (ii|ii) + (aa|aa) - 4 (ii|aa) + 2 K
 
@@ -391,7 +387,8 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     if occupied == len(mf.mo_occ):
         return {"skipped": "no empty orbital"}
     diagnostics: dict[str, Any] = pair_occupation(mf)
-    diagnostics["triplet_tda"] = screen = lowest_triplet(mf)
+    screen = lowest_triplet(mf)
+    diagnostics["triplet_tda"] = screen
     if settings.spin_check == "auto" and screen > SAFE:
         return _one_determinant(diagnostics)
     reference = _energy(mf, settings, mf.make_rdm1())

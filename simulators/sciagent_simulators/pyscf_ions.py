@@ -9,13 +9,12 @@ affinity is reported as negative, without a number.
 Sources: delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689 (1989). Electron affinities by DFT and the effect of
 unbound anions: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
 
-The spread of a value over conformer searches with other seeds, estimated from the conformers of one search.
-
-A search embeds n conformers and keeps the lowest. Another seed gives n others; the distribution of their lowest one is
-estimated by the bootstrap: n draws with replacement from the conformers that were found. The k-th lowest of them is the
-lowest of the draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24, 0.08, 0.02, …
-for n = 10. No random numbers are needed, and the few lowest conformers carry nearly all of the weight. A conformer that
-was found often occupies several of the lowest ranks, so that a search that always ends in it has no spread.
+The spread of a value over conformer searches with other seeds is estimated from the conformers of one search. A search
+embeds n conformers and keeps the lowest. Another seed gives n others; the distribution of their lowest one is estimated
+by the bootstrap: n draws with replacement from the conformers that were found. The k-th lowest of them is the lowest of
+the draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24, 0.08, 0.02, … for n = 10.
+No random numbers are needed, and the few lowest conformers carry nearly all of the weight. A conformer that was found
+often occupies several of the lowest ranks, so that a search that always ends in it has no spread.
 
 Coverage: benchmarks/repeatability.
 

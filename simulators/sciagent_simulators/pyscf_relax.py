@@ -10,10 +10,8 @@ uninterrupted run.
 
 Source: Nocedal, Wright, Numerical Optimization, 2nd ed., ch. 6 and procedure 18.2.
 
-The Hessian of a density functional in the gas phase: PySCF's analytic one, else central differences of gradients.
-
-PySCF has no analytic Hessian for non-local correlation (VV10). The analytic Hessian is that of the density-fitted
-energy, with the dispersion correction.
+The Hessian of a functional in the gas phase is PySCF's analytic one, with that of density fitting and of the dispersion
+correction. PySCF has none for non-local correlation (VV10), for which central differences of gradients serve.
 """
 
 from __future__ import annotations

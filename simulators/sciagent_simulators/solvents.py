@@ -1,4 +1,4 @@
-"""Implicit solvents for PySCF: SMD, IEF-PCM, C-PCM and ddCOSMO, with the solvent names of the xTB models.
+"""Implicit solvents: SMD, IEF-PCM, C-PCM and ddCOSMO for PySCF, ALPB and GBSA for xTB, under common names.
 
 SMD includes the terms for cavity, dispersion and solvent structure. The other three are electrostatic only.
 Dielectric constants and refractive indices are taken from the table of SMD.
@@ -10,11 +10,10 @@ factorised matrix. The results agree within 1e-9 hartree (a test), and SMD of ac
 Sources: SMD: Marenich, Cramer, Truhlar, J. Phys. Chem. B 113, 6378 (2009). IEF-PCM: Cances, Mennucci, Tomasi, J. Chem.
 Phys. 107, 3032 (1997). ddCOSMO: Cances, Maday, Stamm, J. Chem. Phys. 139, 054111 (2013).
 
-The solvents for which ALPB and GBSA have parameters in GFN1-xTB and GFN2-xTB, by their common names.
-
-A free energy of solvation is that of the transfer from 1 mol/L of ideal gas to 1 mol/L of solution at 298.15 K
-(tblite's solution state `gsolv`), as in hydration databases. The convention from 1 bar of gas to 1 mol/L, `bar1M` in
-`xtb`, gives values that are kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) higher.
+ALPB and GBSA have parameters for the solvents listed here in GFN1-xTB and GFN2-xTB. A free energy of solvation is that
+of the transfer from 1 mol/L of ideal gas to 1 mol/L of solution at 298.15 K (tblite's solution state `gsolv`), as in
+hydration databases. The convention from 1 bar of gas to 1 mol/L, `bar1M` in `xtb`, gives values that are kT ln 24.79 =
+0.0825 eV (1.90 kcal/mol) higher.
 
 Sources: ALPB and GBSA in xtb: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021). States:
 https://tblite.readthedocs.io/en/latest/spec/solvation.html. Each solvent was tested with tblite 0.8.0; formaldehyde
@@ -121,7 +120,8 @@ class _Kept:
         return super().build(ng)  # type: ignore[misc]
 
     def reset(self, mol: Any = None) -> Any:
-        self._kept = self._factors = None
+        self._kept = None
+        self._factors = None
         return super().reset(mol)  # type: ignore[misc]
 
     def _pairs(self) -> Any:

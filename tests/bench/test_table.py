@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent_bench.case import Case, OfTable
+from sciagent_bench.case import Case
 from sciagent_bench.known_rungs import KnownRungs
 from sciagent_bench.table import TableRung, parse_rungs, read_case
 
@@ -95,27 +95,6 @@ def test_features_are_numbers_or_labels(file: Path) -> None:
     assert labels[0].tolist() == [1, 1, 0, 0, 0]
     assert numbers[0] == pytest.approx(np.exp(-(np.arange(5.0) ** 2) / (2 * 2.0)))  # variance of 1..5: 2
     assert both == pytest.approx((labels + numbers) / 2)
-
-
-def test_a_seed_shuffles_the_arrivals_and_similarity_follows(file: Path) -> None:
-    case = read(file, identifier="smiles")
-    one, again, other = OfTable(case)(1), OfTable(case)(1), OfTable(case)(3)
-    np.testing.assert_array_equal(one.truth.scores, again.truth.scores)
-    assert not np.array_equal(one.truth.scores, other.truth.scores, equal_nan=True)
-    assert one.threshold == case.threshold
-    assert case.similarity is not None and one.similarity is not None
-    benzene, propane = (int(np.flatnonzero(f(one.truth.scores))[0]) for f in (_benzene, _propane))
-    butane = int(np.flatnonzero(one.truth.scores[:, 1] == 1)[0])
-    found = one.similarity.between(ALL, ALL)
-    assert found[propane, benzene] < 0.1 < 0.5 < found[propane, butane]
-
-
-def _benzene(scores: np.ndarray) -> np.ndarray:
-    return np.isnan(scores[:, 1])
-
-
-def _propane(scores: np.ndarray) -> np.ndarray:
-    return np.isnan(scores[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent_bench import trial as trials_module
+from sciagent_bench import trial
 from sciagent_bench.case import Case, OfFamily
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.simulate import Truth
@@ -96,4 +96,4 @@ def test_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [Trial("priced", seed, 0.05) for seed in (0, 1)]
     alone, together = (sorted(run_all(where, wanted, workers), key=lambda done: done[0].seed) for workers in (1, 2))
     assert alone == together
-    assert not hasattr(trials_module, "_source"), "only the workers hold it"
+    assert not hasattr(trial, "_source"), "only the workers hold it"

@@ -18,7 +18,7 @@ from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.support import rows
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules
-from tests.support.waiting_jobs import claimed
+from tests.support.waiting_jobs import claimed, six_jobs  # noqa: F401
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -56,7 +56,7 @@ def test_jobs_are_cancelled_held_and_tried_again(ledger: Ledger, six_jobs: Built
     one = claimed(ledger)
     text = typed.told("cancel", "5", str(one.job_id), "--reason", "wrong charge", "--who", "ann")
     assert "job 5 (remote, " in text and "cancelled; nobody had begun it" in text and "its worker is told" in text
-    assert "to let it go on: sciagent release " in text
+    assert "to let it go on: sciagent hold " in text
     assert counts(ledger, t.job.c.state) == {"cancelled": 1, "queued": 4, "running": 1}
     assert counts(ledger, t.campaign_candidate.c.standing) == {"held": 1, "pending": 5}
     assert "cancelling" in typed.told("jobs", "--state", "running")

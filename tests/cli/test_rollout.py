@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.campaigns import environment as variables
-from tests.support.campaigns import sciagent
+from tests.support.campaigns import environment, sciagent
 from tests.training.environment.served import FAST, Client
 
 RULES = "prices: {core_seconds: 1.0e-4}\nunsettled: settled\n"
@@ -30,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def begun(folder: Path, *options: str, **more: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "sciagent", "environment", "serve", "campaign.yaml", "--rewards", "rewards.yaml"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([*command, *options], cwd=folder, env=variables(**more), **pipes)  # type: ignore[call-overload]
+    process = subprocess.Popen([*command, *options], cwd=folder, env=environment(**more), **pipes)  # type: ignore[call-overload]
     try:
         yield process
     finally:

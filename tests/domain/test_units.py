@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from sciagent.campaign.file import goals
 from sciagent.campaign.file.goals import ObjectiveSpec
-from sciagent.domain import properties as registry
-from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
+from sciagent.domain.properties import GROUP, Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, unit_words
 from sciagent.errors import UnitError
@@ -102,7 +101,7 @@ def test_limits_are_shifted_and_a_scale_is_not(monkeypatch: pytest.MonkeyPatch) 
 def test_a_package_whose_property_cannot_be_converted_is_set_aside_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bare = EntryPoint("bare", "tests.domain.test_units:BARE", registry.GROUP)
+    bare = EntryPoint("bare", "tests.domain.test_units:BARE", GROUP)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [bare])
     made = properties.__wrapped__()  # beside the registry of this process, which keeps what other tests have defined
     assert "bare_point" not in made

@@ -14,7 +14,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from tests.support import bare_environments as environments
+from tests.support import bare_environments
 from tests.support.elsewhere import counts, driver, molecules, until, worker, working, written
 
 TEXT = """
@@ -42,8 +42,8 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A list with an environment that has the engine of `bad.elsewhere`."""
-    python = environments.made(tmp_path / "there", (*environments.NEEDED, "rdkit", "pillow"))
-    environments.put_engine(environments.site_of(tmp_path / "there"))
+    python = bare_environments.made(tmp_path / "there", (*bare_environments.NEEDED, "rdkit", "pillow"))
+    bare_environments.put_engine(bare_environments.site_of(tmp_path / "there"))
     with monkeypatch.context() as patch:
         patch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
         programs.add("there", python)
@@ -53,7 +53,7 @@ def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_two_environments_serve_one_campaign(ledger: Ledger, tmp_path: Path, has_engine: Path) -> None:
     (tmp_path / "molecules.smi").write_text("\n".join(molecules(4)) + "\n")
-    built = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")[0]
+    built = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test").built
     j, e = t.job.c, t.evidence.c
     with working(ledger, tmp_path, 1, "plain"), driver(built) as one:
         until(lambda: one.step() or cannot(ledger), 60)
@@ -66,7 +66,7 @@ def test_two_environments_serve_one_campaign(ledger: Ledger, tmp_path: Path, has
             rich.terminate()
             rich.wait(60)
     (event,) = cannot(ledger)
-    assert event["worker"].startswith("plain") and "sciagent engines add there --python PATH" in event["why"]
+    assert event["worker"].startswith("plain") and "sciagent engines there --python PATH" in event["why"]
     assert counts(ledger, j.state) == {"done": 8} and counts(ledger, j.losses) == {"0": 8}
     with ledger.read() as connection:
         found = connection.execute(

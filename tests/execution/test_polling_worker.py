@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.errors import LedgerReplacedError, SchemaVersionError
-from sciagent.execution.polling_worker import Station
+from sciagent.execution.polling_worker import PollingWorker
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, workers
@@ -74,7 +74,7 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_worker_under_which_the_schema_changes_ends_with_an_error(ledger: Ledger, tmp_path: Path) -> None:
     new = NewWorker("old", "host", 1, "ledger", ("simulation",), 1, 8000, None, {})
-    station = Station(ledger, new, tmp_path / "scratch")
+    station = PollingWorker(ledger, new, tmp_path / "scratch")
     changed = threading.Timer(0.5, change_schema, (ledger,))
     changed.start()
     with pytest.raises(SchemaVersionError, match="sciagent db upgrade"):
@@ -85,7 +85,7 @@ def test_a_worker_under_which_the_schema_changes_ends_with_an_error(ledger: Ledg
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_worker_whose_ledger_is_deleted_ends_with_an_error(ledger: Ledger, tmp_path: Path) -> None:
     new = NewWorker("old", "host", 1, "ledger", ("simulation",), 1, 8000, None, {})
-    station = Station(ledger, new, tmp_path / "scratch")
+    station = PollingWorker(ledger, new, tmp_path / "scratch")
     deleted = threading.Timer(0.5, (tmp_path / "ledger.db").unlink)
     deleted.start()
     with pytest.raises(LedgerReplacedError, match="was deleted or moved"):

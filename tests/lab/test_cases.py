@@ -13,7 +13,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.in_turn import purchasing_of
 from sciagent.lab import answering, claiming
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.states import states
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -28,7 +28,7 @@ def priced(ledger: Ledger, folder: Path) -> Built:
     (folder / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
     text = CAMPAIGN.format(name="priced", lab="{ahead: 3}", budget="{lab_slots: 9}", high=4.6)
     text = text.replace("kind: exhaustive", "kind: priced, audit: 0")
-    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     drive(built)
     return built
 

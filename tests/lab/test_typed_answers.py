@@ -236,7 +236,7 @@ def test_any_text_in_the_form_is_a_finite_value_or_refused(value: str, spread: s
         texts = {"value": value, "spread": spread, "readings": readings, "unit": asked.units[0]}
         fields |= {f"{field}.{asked.property}": text for field, text in texts.items()}
     try:
-        said = TypedForm(fields).said(ASKED)
+        said = TypedForm(fields).answer_texts(ASKED)
     except UsageError as error:
         assert str(error)
         return
@@ -252,7 +252,7 @@ def test_any_text_in_a_sheet_is_a_finite_value_or_refused(value: str, spread: st
     for text in (out.getvalue(), f"task,value.logp\n1,{value}\n{readings}"):
         for row in read_sheet(text).rows:
             try:
-                said = TypedForm(row.cells).said(ASKED)
+                said = TypedForm(row.cells).answer_texts(ASKED)
             except UsageError as error:
                 assert str(error)
                 continue

@@ -7,14 +7,14 @@ from pathlib import Path
 from sciagent.report import history
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import candidates
+from sciagent.store.views.candidates import best_candidates
 from tests.support.reported import dyes
 
 
 def test_a_candidate_has_its_proposals_attempts_and_evidence(ledger: Ledger, tmp_path: Path) -> None:
     made = dyes(ledger, tmp_path)
     with ledger.read() as connection:
-        best = candidates.best(connection, made.row, 1)[0]
+        best = best_candidates(connection, made.row, 1)[0]
         ladder = campaigns.rungs(connection, made.row.id)
         assert history.campaigns_of(connection, best.id) == [made.row.name]
         proposals = history.proposals(connection, made.row, best.id)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sciagent.scheduling import audit as module
 from sciagent.scheduling.audit import FAINTEST, FLOOR, lots, propensities
 from tests.scheduling.draws import draw
 
@@ -84,7 +83,7 @@ def test_with_a_right_law_missed_hits_are_counted_better_than_by_an_even_audit()
 
 
 def test_without_a_floor_no_other_audit_of_the_same_cost_has_less_variance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FLOOR", 1e-6)
+    monkeypatch.setattr("sciagent.scheduling.audit.FLOOR", 1e-6)
     rng = np.random.default_rng(6)
     p, cost = rng.beta(0.5, 4, 300), np.exp(rng.normal(0, 0.7, 300))
     pi = propensities(p, cost, 0.1 * cost.sum(), np.zeros(300))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sciagent.domain.answers.status import GuardState
-from sciagent.scheduling import audit as conformal
+from sciagent.scheduling import audit
 
 Array = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 def guard(scores: Array, alpha: float, pi: Array | None = None, least: float | None = None) -> GuardState:
     """The guard of hits that are all equally likely to become known, if no propensities are given."""
     known = np.ones(len(scores)) if pi is None else pi
-    return conformal.guard(scores, alpha, known, float(known.min(initial=1.0)) if least is None else least)
+    return audit.guard(scores, alpha, known, float(known.min(initial=1.0)) if least is None else least)
 
 
 def threshold(scores: Array, alpha: float, pi: Array | None = None, least: float | None = None) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from sciagent.domain.answers.status import RungAgreement
-from sciagent.scheduling.audit import agreements, spearman
+from sciagent.scheduling.audit import agreements, weighted_spearman
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ def test_a_constant_rung_has_no_rank_correlation() -> None:
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=3, max_size=40))
 def test_with_equal_weights_the_rank_correlation_is_spearmans(pairs: list[tuple[int, int]]) -> None:
     x, y = np.array(pairs, dtype=float).T
-    found = spearman(x, y, np.full(len(x), 1 / len(x)))
+    found = weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
     if len(set(x)) == 1 or len(set(y)) == 1:
         assert found is None
     else:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.potential import load
+from sciagent_simulators.potentials.potential import load_potential
 from sciagent_simulators.potentials.relaxing import evaluate, relax
 
 
@@ -36,7 +36,7 @@ def cells() -> list[Any]:
 def test_a_batch_gives_the_numbers_of_chgnets_own_calculator() -> None:
     from chgnet.model import CHGNetCalculator
 
-    potential: Any = load("chgnet-0.3.0")
+    potential: Any = load_potential("chgnet-0.3.0")
     calculator = CHGNetCalculator(potential.model, use_device="cpu")
     for atoms, found in zip(cells(), evaluate(potential, cells()), strict=True):
         atoms.calc = calculator
@@ -46,7 +46,7 @@ def test_a_batch_gives_the_numbers_of_chgnets_own_calculator() -> None:
 
 
 def test_a_crystal_relaxes_alone_as_among_31_others() -> None:
-    potential = load("chgnet-0.3.0")
+    potential = load_potential("chgnet-0.3.0")
     batch = cells()[1:2] + [bulk("NaCl", "rocksalt", a=5.4 + 0.02 * n) for n in range(31)]
     together, alone = relax(potential, batch)[0], relax(potential, batch[:1])[0]
     assert together.energy_per_atom == pytest.approx(alone.energy_per_atom, abs=1e-4)
@@ -55,12 +55,12 @@ def test_a_crystal_relaxes_alone_as_among_31_others() -> None:
 
 
 def test_an_atom_without_neighbours_has_an_energy() -> None:
-    found = evaluate(load("chgnet-0.3.0"), [bulk("Ar", "sc", a=9.0), bulk("Si")])
+    found = evaluate(load_potential("chgnet-0.3.0"), [bulk("Ar", "sc", a=9.0), bulk("Si")])
     assert all(one.is_finite for one in found)
     assert np.abs(found[0].forces).max() == 0
 
 
 def test_loading_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    load.cache_clear()
-    load("chgnet-0.3.0")
+    load_potential.cache_clear()
+    load_potential("chgnet-0.3.0")
     assert capsys.readouterr().out == ""

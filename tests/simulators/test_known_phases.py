@@ -9,9 +9,17 @@ import pytest
 from ase.build import bulk
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials import known_phases as known
-from sciagent_simulators.potentials.known_phases import MPTRJ, PROTOTYPE_OF, KnownPhases, Phase, element, known_phases
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialValues, load
+from sciagent_simulators.potentials.known_phases import (
+    MPTRJ,
+    PROTOTYPE_OF,
+    KnownPhases,
+    Phase,
+    _pairs,
+    balanced,
+    element,
+    known_phases,
+)
+from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialValues, load_potential
 from sciagent_simulators.potentials.relaxing import relax
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
@@ -75,8 +83,8 @@ def test_phases_are_relaxed_once_and_their_energies_are_those_of_experiment(
 
     torch.set_num_threads(1)
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    monkeypatch.setattr(known, "BINARIES", ("rocksalt",))
-    counted = Counted(load("chgnet-0.3.0"))
+    monkeypatch.setattr("sciagent_simulators.potentials.known_phases.BINARIES", ("rocksalt",))
+    counted = Counted(load_potential("chgnet-0.3.0"))
     phases = known_phases(counted, SCALE, [("Cl", "Na"), ("Mg", "O")])
     asked = counted.asked
     assert known_phases(counted, SCALE, [("Na", "Cl"), ("O", "Mg")]) == phases
@@ -94,7 +102,7 @@ def test_phases_are_relaxed_once_and_their_energies_are_those_of_experiment(
 
 def test_a_broken_cache_file_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    potential = load("chgnet-0.3.0")
+    potential = load_potential("chgnet-0.3.0")
     first = known_phases(potential, SCALE, [("Cu",)], binaries=False)
     (file,) = tmp_path.rglob("Cu.json")
     file.write_text("{")
@@ -106,10 +114,10 @@ def test_a_broken_cache_file_is_built_again(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_pairs_are_decorated_as_oxidation_states_balance_them() -> None:
-    assert known.balanced(("Cs", "I")) == ("rocksalt", "CsCl", "zincblende", "NiAs")
-    assert known.balanced(("Ca", "Sn")) == ("antifluorite",)
-    assert known.balanced(("Au", "Cu")) == ()
-    assert "BiI3" not in known.balanced(("O", "Ti")) and "rutile" in known.balanced(("O", "Ti"))
+    assert balanced(("Cs", "I")) == ("rocksalt", "CsCl", "zincblende", "NiAs")
+    assert balanced(("Ca", "Sn")) == ("antifluorite",)
+    assert balanced(("Au", "Cu")) == ()
+    assert "BiI3" not in balanced(("O", "Ti")) and "rutile" in balanced(("O", "Ti"))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,7 @@ def test_pairs_are_decorated_as_oxidation_states_balance_them() -> None:
     ],
 )
 def test_alloys_are_left_out_beside_a_non_metal(system: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
-    assert known._pairs(system) == pairs
+    assert _pairs(system) == pairs
 
 
 @pytest.mark.long
@@ -134,7 +142,7 @@ def test_the_binary_hull_knows_what_is_stable(tmp_path: Path, monkeypatch: pytes
     from sciagent.chemistry.crystals.prototypes import decorated
 
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    potential = load("chgnet-0.3.0")
+    potential = load_potential("chgnet-0.3.0")
     on_hull = ["rocksalt Na Cl", "rocksalt Mg O", "CsCl Cs Cl", "fluorite Ca F"]
     others = ["Cu3Au Cl Na", "perovskite Cs Pb I"]
     crystals = [decorated(name, symbols) for name, *symbols in map(str.split, on_hull + others)]

@@ -6,7 +6,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent_simulators.potentials.known_phases import mp2020_correction, on_mp2020
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, load, spread
+from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, load_potential, spread
 from sciagent_simulators.potentials.relaxing import relax
 
 CELLS = {
@@ -23,7 +23,7 @@ def test_lattice_constants_and_the_scale_of_energies(model: str) -> None:
     """NaCl of the Materials Project: -3.389 eV/atom as calculated, -3.696 with MP2020."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
-    potential = load(model)
+    potential = load_potential(model)
     found = dict(zip(CELLS, relax(potential, [cell for cell, _ in CELLS.values()], fmax=0.005), strict=True))
     for name, (_, wanted) in CELLS.items():
         assert (4 * found[name].atoms.cell.volume / (len(found[name].atoms) / len(CELLS[name][0]))) ** (

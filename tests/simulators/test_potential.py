@@ -28,20 +28,20 @@ def test_a_spread_needs_one_functional_and_one_correction() -> None:
 
 def test_an_unknown_potential_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"chgnet-0\.3\.0"):
-        potential.factory("chgnet-0.3.1")
+        potential.potential_factory("chgnet-0.3.1")
 
 
 def test_a_potential_without_weights_asks_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     made = PotentialFactory("acme", OURS, frozenset({"Si"}), AsePotential, 0.1, "acme", ships_weights=False)  # type: ignore[arg-type]
-    monkeypatch.setattr(potential, "factory", lambda name: made)
+    monkeypatch.setattr(potential, "potential_factory", lambda name: made)
     with pytest.raises(UsageError, match="weights: FILE"):
-        potential.load("acme", None, "cpu")
+        potential.load_potential("acme", None, "cpu")
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "weights.pth").write_text("no weights")
     with pytest.raises(SimulatorError, match="cannot read its weights"):
-        potential.load("chgnet-0.3.0", tmp_path / "weights.pth")
+        potential.load_potential("chgnet-0.3.0", tmp_path / "weights.pth")
 
 
 def test_a_process_without_a_gpu_takes_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from ase.build import bulk
 from ase.eos import EquationOfState
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.potential import load
+from sciagent_simulators.potentials.potential import load_potential
 from sciagent_simulators.potentials.relaxing import GPA, equations_of_state, fit, relax
 
 VOLUMES = np.linspace(38, 43, 7)
@@ -40,7 +40,7 @@ def test_a_curve_without_a_minimum_is_no_result() -> None:
 
 def test_the_bulk_modulus_of_silicon() -> None:
     """PBE gives 88.5 GPa (Delta project); these models are soft."""
-    potential = load("chgnet-0.3.0")
+    potential = load_potential("chgnet-0.3.0")
     cell = relax(potential, [bulk("Si")], fmax=0.01)[0].atoms
     (found,) = equations_of_state(potential, [cell], 0.01, 100)
     assert not isinstance(found, SimulatorError)

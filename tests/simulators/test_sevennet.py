@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.potential import EnergyScale, factory, load, potential_names
+from sciagent_simulators.potentials.potential import EnergyScale, load_potential, potential_factory, potential_names
 from sciagent_simulators.potentials.relaxing import evaluate
 from sciagent_simulators.potentials.sevennet import SevenNet
 
@@ -24,7 +24,7 @@ def test_a_batch_gives_the_numbers_of_sevennets_own_calculator(name: str, model:
     )
     for seed, atoms in enumerate(batch):
         atoms.rattle(0.05, seed=seed)
-    for atoms, found in zip(batch, evaluate(load(name), batch), strict=True):
+    for atoms, found in zip(batch, evaluate(load_potential(name), batch), strict=True):
         atoms.calc = calculator
         assert found.energy == pytest.approx(atoms.get_potential_energy(), abs=1e-4)
         assert np.abs(found.forces - atoms.get_forces()).max() < 1e-3
@@ -34,9 +34,9 @@ def test_a_batch_gives_the_numbers_of_sevennets_own_calculator(name: str, model:
 def test_elements_are_those_of_the_model() -> None:
     from ase.data import chemical_symbols
 
-    potential: Any = load("7net-0")
+    potential: Any = load_potential("7net-0")
     assert isinstance(potential, SevenNet)
-    assert {chemical_symbols[number] for number in potential.model.type_map} == factory("7net-0").elements
+    assert {chemical_symbols[number] for number in potential.model.type_map} == potential_factory("7net-0").elements
 
 
 def test_every_shipped_name_has_its_weights_in_the_package() -> None:
@@ -45,12 +45,16 @@ def test_every_shipped_name_has_its_weights_in_the_package() -> None:
 
     from sevenn import util
 
-    shipped = {factory(name).make.args[0] for name in potential_names() if factory(name).package == "sevenn"}  # type: ignore[attr-defined]
+    shipped = {
+        potential_factory(name).make.args[0]
+        for name in potential_names()
+        if potential_factory(name).package == "sevenn"
+    }  # type: ignore[attr-defined]
     assert shipped == {"7net-0", "7net-l3i5", "7net-mf-0"}
     package = Path(util.__file__).parent
     assert all(Path(util.pretrained_name_to_path(name)).is_relative_to(package) for name in shipped)
 
 
 def test_scales_name_model_and_functional() -> None:
-    assert factory("7net-0").scale == EnergyScale("7net-0", "PBE+U", "uncorrected")
-    assert factory("7net-mf-0-r2scan").scale.functional == "r2SCAN"
+    assert potential_factory("7net-0").scale == EnergyScale("7net-0", "PBE+U", "uncorrected")
+    assert potential_factory("7net-mf-0-r2scan").scale.functional == "r2SCAN"

@@ -11,8 +11,7 @@ from rdkit import Chem
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs import xtb as module
-from sciagent_simulators.programs.xtb import xtb
+from sciagent_simulators.programs.xtb import ProgramOutput, read, run, xtb
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import HARTREE, single_point
@@ -52,14 +51,14 @@ def test_a_relaxation_by_xtb_ends_where_tblite_has_no_force(tmp_path: Path) -> N
 def test_a_relaxation_that_xtb_calls_normal_but_did_not_converge_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[module.ProgramOutput] = []
+    calls: list[ProgramOutput] = []
 
     def short(program, arguments, *rest, **more):
-        calls.append(module_run(program, [*arguments, "--cycles", "1"], *rest, **more))
+        calls.append(real_run(program, [*arguments, "--cycles", "1"], *rest, **more))
         return calls[-1]
 
-    module_run = module.run
-    monkeypatch.setattr(module, "run", short)
+    real_run = run
+    monkeypatch.setattr("sciagent_simulators.programs.xtb.run", short)
     bent = geometry("CCCO", method="mmff94")
     bent = bent.moved(bent.positions + 0.05 * np.random.default_rng(1).normal(size=bent.positions.shape))
     with pytest.raises(SimulatorError) as error:
@@ -69,7 +68,7 @@ def test_a_relaxation_that_xtb_calls_normal_but_did_not_converge_is_found(
 
 
 def test_charges_that_do_not_converge_have_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CYCLES", 2)
+    monkeypatch.setattr("sciagent_simulators.programs.xtb.CYCLES", 2)
     with pytest.raises(SimulatorError) as error:
         xtb(geometry("CCO"), "GFN2-xTB", tmp_path / "x")
     assert (error.value.outcome, error.value.reason) == (Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED)
@@ -81,12 +80,12 @@ def test_another_method_than_asked_for_is_refused(tmp_path: Path) -> None:
     water = geometry("O")
     _, output = xtb(water, "GFN1-xTB", tmp_path / "x")
     with pytest.raises(SimulatorError, match=r"bad_result.*computed GFN1-xTB; asked for GFN2-xTB"):
-        module.read(output, water, "GFN2-xTB", False)
+        read(output, water, "GFN2-xTB", False)
     with pytest.raises(SimulatorError, match="bad_result"):
-        module.read(output, geometry("[OH]", 2), "GFN1-xTB", False)
+        read(output, geometry("[OH]", 2), "GFN1-xTB", False)
     (output.folder / "xtbout.json").write_text("{}")
     with pytest.raises(SimulatorError, match=r"no_result.*lacks total energy"):
-        module.read(output, water, "GFN1-xTB", False)
+        read(output, water, "GFN1-xTB", False)
 
 
 def test_an_element_without_parameters_never_reaches_xtb(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, wor
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts, overview
-from sciagent.store.views import candidates as report_candidates
+from sciagent.store.views.candidates import best_candidates, imported_answers
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
@@ -51,7 +51,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "reserved": lambda c, i: spend.reserved(c, i),
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
     "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
-    "best": lambda c, i: report_candidates.best(c, campaigns.get(c, "toys"), 10),
+    "best": lambda c, i: best_candidates(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: campaign_counts.hits(c, i),
     "spent": lambda c, i: campaign_counts.spent(c, i),
     "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
@@ -74,7 +74,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "proposals of one": lambda c, i: history.proposals(c, campaigns.get(c, "toys"), 1),
     "decisions on one": lambda c, i: history.decisions(c, campaigns.get(c, "toys"), 1),
     "evidence of one": lambda c, i: history.evidence(c, 1),
-    "imported values": lambda c, i: report_candidates.imported(c, [1, 2]),
+    "imported values": lambda c, i: imported_answers(c, [1, 2]),
     "a page of jobs": lambda c, i: job_lists.page(c, [i], 10, after=1),
     "a page of jobs of a rung": lambda c, i: job_lists.page(c, [i], 10, rung_ids=[1]),
     "jobs in full": lambda c, i: job_lists.rows(c, [1, 2]),

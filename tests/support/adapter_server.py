@@ -10,12 +10,11 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.serving import served
-from sciagent.agent.serving.served import ServedCard
+from sciagent.agent.serving.served import ServedCard, keep_card
 
 
 class AdapterServer:
-    """A model of `sciagent models list` with its adapters, in this process."""
+    """A model of `sciagent models` with its adapters, in this process."""
 
     def __init__(self, model: str, *, is_trainable: bool = True) -> None:
         """is_trainable: returns log-probabilities after temperature and grammar, as `serve-model --trainable` does."""
@@ -27,7 +26,7 @@ class AdapterServer:
         """Bodies of the requests for answers."""
         self._policies: dict[str, LocalPolicy] = {}
         self._lock = threading.Lock()
-        served.keep(ServedCard(name=self.name, base_sha256=card.sha256, template_sha256=card.template_sha256))
+        keep_card(ServedCard(name=self.name, base_sha256=card.sha256, template_sha256=card.template_sha256))
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -19,7 +19,7 @@ from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.execution.executor import Executor
-from sciagent.execution.polling_worker import Station
+from sciagent.execution.polling_worker import PollingWorker
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
@@ -66,7 +66,7 @@ def written(
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
     filled = {"settings": settings, "limits": limits, "budget": budget, "name": name, "batch": batch}
     text = TEXT.format(**filled, resources=resources, verifier=verifier)
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 @contextmanager
@@ -77,10 +77,10 @@ def working(
     name: str = "here",
     resources: dict[str, int] | None = None,
     **more: Any,
-) -> Iterator[Station]:
+) -> Iterator[PollingWorker]:
     """Workers in threads of this process."""
     new = NewWorker(name, "host", 1, "ledger", ("simulation", "high_fidelity"), slots, 8000, None, resources or {})
-    station = Station(ledger, new, folder / f"scratch-{name}", **more)
+    station = PollingWorker(ledger, new, folder / f"scratch-{name}", **more)
     thread = threading.Thread(target=station.serve)
     thread.start()
     try:
@@ -120,7 +120,7 @@ def driven(built: Built, seconds: float = 120.0) -> str:
 
 
 def again(ledger: Ledger, name: str = "elsewhere") -> Built:
-    return open_stored(ledger, name, "test")
+    return open_stored(ledger, name, "test").built
 
 
 def counts(ledger: Ledger, column: sa.Column[str], *conditions: sa.ColumnElement[bool]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.subjects import registry as subjects
+from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.properties import properties
 from sciagent.verification import registry
 from sciagent.verification.sandbox import declarations
@@ -53,8 +53,8 @@ def forget_registry() -> None:
     registry.installed.cache_clear()
     registry._distribution.cache_clear()
     registry.verifier_class.cache_clear()
-    subjects.subject_names.cache_clear()
-    subjects.subject_of.cache_clear()
+    subject_names.cache_clear()
+    subject_of.cache_clear()
     properties.cache_clear()
     register_again()
     importlib.invalidate_caches()

@@ -34,7 +34,7 @@ IMPORTED = (
     "sciagent.api.progress",
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
-    "sciagent.campaign.file.load",
+    "sciagent.campaign.file.campaign_spec",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.verifying",
     "sciagent.chemistry.subjects.molecule",

@@ -13,18 +13,18 @@ from sciagent.verification.availability import entry, interpreter_of, missing_of
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Request, Worker
-from tests.support import bare_environments as environments
+from tests.support import bare_environments
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL
 
 pytestmark = pytest.mark.usefixtures("listed")
-MOLECULAR = (*environments.NEEDED, "rdkit", "pillow")
+MOLECULAR = (*bare_environments.NEEDED, "rdkit", "pillow")
 
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment with the engine of `bad.elsewhere`."""
-    python = environments.made(tmp_path_factory.mktemp("environments") / "there", MOLECULAR)
-    environments.put_engine(environments.site_of(python.parent.parent))
+    python = bare_environments.made(tmp_path_factory.mktemp("environments") / "there", MOLECULAR)
+    bare_environments.put_engine(bare_environments.site_of(python.parent.parent))
     return python
 
 
@@ -56,22 +56,23 @@ def test_asking_a_plug_in_cannot_end_the_driver() -> None:
 
 def test_an_environment_that_is_not_listed_is_named_with_what_to_type() -> None:
     said = unavailable(elsewhere())
-    assert said is not None and "sciagent engines add there --python PATH" in said
+    assert said is not None and "sciagent engines there --python PATH" in said
     assert "only-there not installed" in said
 
 
 def test_an_environment_without_the_engine_is_named(tmp_path: Path) -> None:
-    python = environments.made(tmp_path / "empty")
-    environments.install(environments.PLUGINS / "misbehaving", environments.site_of(python.parent.parent))
+    python = bare_environments.made(tmp_path / "empty")
+    site = bare_environments.site_of(python.parent.parent)
+    bare_environments.install(bare_environments.PLUGINS / "misbehaving", site)
     programs.add("there", python)
     said = unavailable(elsewhere())
     assert said == "in the environment there: only-there not installed; pip install only-there"
 
 
 def test_an_environment_with_another_version_of_the_verifier_is_refused(there: Path, tmp_path: Path) -> None:
-    python = environments.made(tmp_path / "other")
-    site = environments.site_of(python.parent.parent)
-    environments.put_engine(site)
+    python = bare_environments.made(tmp_path / "other")
+    site = bare_environments.site_of(python.parent.parent)
+    bare_environments.put_engine(site)
     file = site / "misbehaving_verifiers" / "elsewhere.py"
     file.write_text(file.read_text().replace("    tier = Tier.SIM", '    version = "2"\n    tier = Tier.SIM', 1))
     programs.add("there", python)
@@ -79,7 +80,7 @@ def test_an_environment_with_another_version_of_the_verifier_is_refused(there: P
 
 
 def test_a_process_of_the_environment_itself_needs_no_list(there: Path) -> None:
-    said = environments.run(
+    said = bare_environments.run(
         there,
         "-c",
         "from sciagent.verification.availability import interpreter_of, unavailable\n"

@@ -11,7 +11,7 @@ import pytest
 from sciagent.domain.properties import properties
 from sciagent.domain.units import factor_between
 from sciagent.verification.contract import MethodError
-from sciagent_verifiers import method_errors as table
+from sciagent_verifiers import method_errors
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
@@ -20,8 +20,14 @@ from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from sciagent_verifiers.simulation.xtb_solvation import XtbSolvation
 
 ROOT = Path(__file__).parents[2]
-TABLES = (table.XTB_SINGLEPOINT, table.XTB_IP_EA, table.XTB_SOLVATION, table.PYSCF_IP_EA, table.PYSCF_SOLVATION)
-ROWS = [error for rows in (*TABLES, table.PYSCF_TDA) for error in rows]
+TABLES = (
+    method_errors.XTB_SINGLEPOINT,
+    method_errors.XTB_IP_EA,
+    method_errors.XTB_SOLVATION,
+    method_errors.PYSCF_IP_EA,
+    method_errors.PYSCF_SOLVATION,
+)
+ROWS = [error for rows in (*TABLES, method_errors.PYSCF_TDA) for error in rows]
 
 
 @pytest.mark.parametrize("error", ROWS, ids=lambda error: f"{error.property}-{error.method}")

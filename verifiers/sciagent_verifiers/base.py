@@ -1,10 +1,6 @@
-"""The base class of the verifiers that compute molecules: refusals, measured values with their spread, and files.
+"""Base classes of the verifiers that treat each candidate by itself: the loop over a batch, refusals, values and files.
 
-The base class of verifiers that treat each candidate separately, with the loop over a batch.
-
-The base class of the verifiers of single molecules.
-
-The base class of the verifiers of single crystals.
+One class is for single molecules, one for single crystals, and one for molecules that are computed.
 """
 
 from __future__ import annotations

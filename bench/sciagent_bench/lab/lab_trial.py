@@ -1,4 +1,4 @@
-"""Runs of schedulers where people do the terminal rung, and their hits by week."""
+"""Runs of schedulers where people do the terminal rung: their hits by week, as JSON or as a table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rich.console import Console
+from rich.progress import track
+
+from sciagent.api.terminal import plain_table, show
+from sciagent.cli.shared import put_json
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.hints import Hint
 from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.score import summarised
-from sciagent_bench.trial import Source
+from sciagent_bench.score import Interval, summarised
+from sciagent_bench.trial import Source, run_all
 
 
 @dataclass(frozen=True)
@@ -74,3 +79,38 @@ def summary_of(done: Iterable[tuple[LabTrial, LabReplay]]) -> Mapping[str, Any]:
 def weeks_shown(lab: Laboratory) -> list[int]:
     """Returns the weeks at a third, two thirds and the end of a replay."""
     return sorted({max(1, round(lab.weeks * part / 3)) for part in (1, 2, 3)})
+
+
+def with_people(
+    source: Source,
+    schedulers: Sequence[str],
+    seeds: int,
+    latency: float,
+    per_week: int,
+    weeks: int,
+    workers: int,
+    json: bool,
+) -> None:
+    """Prints the hits by week of each scheduler: mean and 95 % interval over seeds."""
+    lab = Laboratory(latency, per_week, weeks)
+    wanted = lab_trials(schedulers, seeds, lab)
+    runs = run_all(source, wanted, workers, run_lab)
+    shown = track(runs, "runs", len(wanted), console=Console(stderr=True), transient=True)
+    result = summary_of(shown)
+    if json:
+        put_json({"schedulers": result})
+        return
+    columns = [f"hits_by_week_{week}" for week in weeks_shown(lab)]
+    table = plain_table(
+        "hits known", "scheduler", *(f"week {week}" for week in weeks_shown(lab)), "claims", "withdrawn"
+    )
+    for name in schedulers:
+        table.add_row(name, *(_cell(result[name][what]) for what in (*columns, "claims", "withdrawn")))
+    show(table)
+
+
+def _cell(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    mean, low, _ = interval
+    return f"{mean:.1f}" + ("" if low is None else f" ± {mean - low:.1f}")

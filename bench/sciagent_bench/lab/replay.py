@@ -152,7 +152,8 @@ class _Run:
 
     def _take_back(self) -> None:
         rows = list(self.listed)
-        self.pool.closed[rows, self.last] = self.pool.pending[rows] = False
+        self.pool.closed[rows, self.last] = False
+        self.pool.pending[rows] = False
         self.listed = {}
 
     def _fill(self, most: int) -> None:
@@ -167,11 +168,14 @@ class _Run:
                 if self.pool.closed[of, rung] or self.pool.pending[of]:
                     continue
                 if rung != self.last:
-                    self.pool.closed[of, rung] = bought = True
+                    self.pool.closed[of, rung] = True
+                    bought = True
                     self.pool.scores[of, self.pool.columns(rung)] = self.truth.scores[of, self.pool.columns(rung)]
                     self.pool.tried[rung] += 1
                 elif len(self.listed) < most and not self._is_alike(of, most):
-                    self.pool.closed[of, rung] = self.pool.pending[of] = bought = True
+                    self.pool.closed[of, rung] = True
+                    self.pool.pending[of] = True
+                    bought = True
                     self.listed[of] = purchase
             if not bought:
                 break

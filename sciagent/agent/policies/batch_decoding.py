@@ -4,11 +4,9 @@ What all prompts begin with is computed once. The rest of the shorter prompts is
 never attended to. Each answer has its own random numbers and its own grammar, so that it does not depend on the others,
 but for the last digits of the sums.
 
-One more token of each answer of a batch, on a GPU, as a CUDA graph.
-
-A small model leaves the GPU waiting for the processor, which starts some hundred kernels for each token. A graph starts
-all of them at once. All its shapes are fixed: attention sees the whole reserved room, of which a mask shows what is
-written.
+On a GPU the next token of each answer is computed as a CUDA graph. A small model leaves the GPU waiting for the
+processor, which starts some hundred kernels for each token; a graph starts all of them at once. All its shapes are
+fixed: attention sees the whole reserved room, of which a mask shows what is written.
 """
 
 from __future__ import annotations
@@ -127,7 +125,8 @@ class BatchDecoder:
                     logits = self._after_tokens(going)
                 else:
                     logits = graph.logits(*self._last(rows))[[row.place for row in going]]
-        self._cache = self._mask = None
+        self._cache = None
+        self._mask = None
         return [row.drawn if row.fault is None else row.fault for row in rows]
 
     def _after_tokens(self, going: Sequence[_Row]) -> Any:

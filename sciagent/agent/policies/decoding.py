@@ -1,7 +1,7 @@
-"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence. A JSON schema may
+"""Draws tokens one by one from a causal model, and keeps the keys and values of its sequences. A JSON schema may
 restrict the tokens.
 
-Keys and values of a batch, with room for all its tokens: a new token is written in place, and nothing is copied.
+A batch has room for all its tokens: a new token is written in place, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
     """
     import torch
 
-    found: list[bool | PolicyError] = [False] * len(draws)
-    allowed = _allowed(draws, logits, found)
+    results: list[bool | PolicyError] = [False] * len(draws)
+    allowed = _allowed(draws, logits, results)
     p = chances(logits, allowed, logits.new_tensor([draw.temperature for draw in draws])[:, None])
     noise = torch.empty_like(p)
     for draw, row in zip(draws, noise, strict=True):
@@ -95,22 +95,22 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
     tokens = (p / noise).argmax(dim=-1, keepdim=True)
     logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens)
     forced = torch.zeros_like(tokens) if allowed is None else allowed.sum(dim=-1, keepdim=True) == 1
-    told = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double(), forced], dim=1).tolist()
-    for place, (draw, (token, logprob, chance, is_forced)) in enumerate(zip(draws, told, strict=True)):
-        if found[place]:
+    drawn_rows = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double(), forced], dim=1).tolist()
+    for place, (draw, (token, logprob, chance, is_forced)) in enumerate(zip(draws, drawn_rows, strict=True)):
+        if results[place]:
             continue
         if not chance > 0:
             raise RuntimeError("the model gives no finite probabilities")
         try:
-            found[place] = draw.add(int(token), logprob, chance, bool(is_forced))
+            results[place] = draw.add(int(token), logprob, chance, bool(is_forced))
         except PolicyError as error:
-            found[place] = error
-    return found
+            results[place] = error
+    return results
 
 
-def _allowed(draws: Sequence[AnswerDraw], logits: Any, found: list[bool | PolicyError]) -> Any | None:
+def _allowed(draws: Sequence[AnswerDraw], logits: Any, results: list[bool | PolicyError]) -> Any | None:
     """Returns (n, v) booleans, the tokens that may come next, on the device of the logits; None where no answer has a
-    grammar. Errors go to `found`."""
+    grammar. Errors go to `results`."""
     import torch
 
     answers = {place: draw.answer for place, draw in enumerate(draws) if draw.answer is not None}
@@ -118,7 +118,7 @@ def _allowed(draws: Sequence[AnswerDraw], logits: Any, found: list[bool | Policy
         return None
     bits = all_allowed(len(draws), logits.shape[-1])
     for place, error in allow_next(answers, bits).items():
-        found[place] = error
+        results[place] = error
     return unpacked(torch.from_numpy(bits).to(logits.device), logits.shape[-1])
 
 

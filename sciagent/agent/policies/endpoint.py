@@ -1,7 +1,7 @@
 """A model behind an OpenAI-compatible server: a hosted provider, or vLLM, which also returns token ids.
 
-Reads the answers of an OpenAI-compatible server. Every field is checked: it may be missing, of another type, or hold
-characters that a database cannot store.
+Every field of an answer is checked: it may be missing, of another type, or hold characters that a database cannot
+store.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from sciagent.agent.messages import (
 )
 from sciagent.agent.policies.constrained import LAYOUT
 from sciagent.agent.policies.templates import is_rendering
-from sciagent.agent.serving import served as served_cards
-from sciagent.agent.serving.served import ServedCard
+from sciagent.agent.serving.served import ServedCard, served_card
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.text import storable, without_secrets
@@ -339,7 +338,7 @@ class EndpointPolicy:
     def _card(self, served: str) -> ServedCard | None:
         """Returns what this machine knows of a served model."""
         if served not in self._cards:
-            self._cards[served] = served_cards.find(served)
+            self._cards[served] = served_card(served)
         return self._cards[served]
 
     def identity(self, served: str) -> PolicyIdentity:

@@ -180,7 +180,10 @@ class InMemoryPolicy:
         """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""
         self._closed.set()
         with self._lock:
-            self.model = self.decoder = self._batches = self._tokens = None
+            self.model = None
+            self.decoder = None
+            self._batches = None
+            self._tokens = None
 
     def _go_on(self) -> None:
         if self._closed.is_set():
@@ -188,7 +191,7 @@ class InMemoryPolicy:
 
 
 class LocalPolicy(InMemoryPolicy):
-    """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU."""
+    """A model of `sciagent models`, in single precision on a CPU, in bfloat16 on a GPU."""
 
     def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
         """threads: number of PyTorch threads, for the whole process."""

@@ -1,7 +1,4 @@
-"""Converts between sciagent's messages and the texts of Hermes models and their chat templates.
-
-Makes the token ids of a prompt by a model's chat template.
-"""
+"""Renders prompts by a model's chat template, and reads the texts of Hermes models."""
 
 from __future__ import annotations
 

@@ -4,11 +4,10 @@ Each turn reads the population from the ledger, through an index on the score; t
 turn therefore depends only on its seed, its cursor and the ledger, and there are no generations to wait for. Known
 candidates are not proposed again.
 
-The genetic search, independent of campaigns: `tell` adds a score, `ask` returns children.
+The search itself knows no campaign: `tell` adds a score, `ask` returns children.
 
-The search is steady-state: each child is bred from the current population, without generations. The population holds
-the best candidates by score, with at most PER_GROUP of a group of alike ones (of molecules: one Murcko scaffold), so
-that no series takes it over. Parents are
+Each child is bred from the current population. The population holds the best candidates by score, with at most
+PER_GROUP of a group of alike ones (of molecules: one Murcko scaffold), so that no series takes it over. Parents are
 drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
 many of their children are in the population now. For operator o, with every count halved after HALF_LIFE further
 children,

@@ -1,6 +1,6 @@
-"""`screen`: proposes the structures of a file in order. The file is streamed, so memory stays bounded.
+"""Proposers that go through a list in order: `screen` the structures of a file, `enumerate` the products of a library.
 
-`enumerate`: proposes every product of a library of combinations, in a fixed order.
+A file is streamed, so memory stays bounded.
 
 Products are made when they are proposed, so memory holds the lists of blocks only. The cursor is the number of the
 combination, and of the product within it, so that a resumed run continues where the last one ended.

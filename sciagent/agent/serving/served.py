@@ -1,6 +1,6 @@
-"""Loads, unloads and lists LoRA adapters of a running server on this machine. The server reads the adapter's folder.
+"""The models that a server on this machine serves: LoRA adapters that are loaded and unloaded, and cards with hashes.
 
-Cards of the models that this machine serves, with the hashes of their weights and of their chat template.
+The server reads the adapter's folder. A card has the hashes of a model's weights and of its chat template.
 
 A server tells its clients only the name of a model. Names hold the beginning of the weights' hash, and a file of that
 name below SCIAGENT_MODELS holds the whole hashes.
@@ -54,7 +54,7 @@ class ServedCard(BaseModel):
         return PolicyIdentity(self.name, "", self.base_sha256, self.adapter_sha256).hash
 
 
-def keep(card: ServedCard) -> None:
+def keep_card(card: ServedCard) -> None:
     """Writes the card. Raises UsageError if other weights were served under this name."""
     known = _written(card.name)
     if known is not None and (known.base_sha256, known.adapter_sha256) != (card.base_sha256, card.adapter_sha256):
@@ -68,7 +68,7 @@ def keep(card: ServedCard) -> None:
     Path(file.name).replace(path)
 
 
-def find(name: str) -> ServedCard | None:
+def served_card(name: str) -> ServedCard | None:
     """Returns the card of a name; None if there is none. Of an installed model that has this name in the ledger weights
     and tokenizer are known; of one that is only called so the tokenizer, which may be that of the server's model."""
     if (card := _written(name)) is not None:
@@ -146,27 +146,27 @@ def adapter_card(name: str, folder: Path, base: ServedCard | None) -> ServedCard
     return card.model_copy(update={"name": content_name(name, card.sha256)})
 
 
-def load(endpoint: str, name: str, folder: Path) -> str:
+def load_adapter(endpoint: str, name: str, folder: Path) -> str:
     """Loads an adapter and returns its name on the server, which holds the beginning of its hash.
 
     Nothing is replaced: other weights get another name. Raises UsageError or ModelError.
     """
-    base = next((card for served in served_bases(endpoint) if (card := find(served))), None)
+    base = next((card for served in served_bases(endpoint) if (card := served_card(served))), None)
     card = adapter_card(name, folder, base)
-    if card.name not in loaded(endpoint):
+    if card.name not in loaded_adapters(endpoint):
         _ask(endpoint, "/load_lora_adapter", {"lora_name": card.name, "lora_path": str(folder.resolve())})
         if adapter_sha256(folder) != card.adapter_sha256:
-            unload(endpoint, card.name)
+            unload_adapter(endpoint, card.name)
             raise ModelError(f"{folder} has changed while the server loaded it; load it again")
-    keep(card)
+    keep_card(card)
     return card.name
 
 
-def unload(endpoint: str, name: str) -> str:
+def unload_adapter(endpoint: str, name: str) -> str:
     """Unloads an adapter and returns its name on the server. name: may lack the hash if only one adapter has this name.
     Raises UsageError or ModelError."""
     checked(name.partition("@")[0])
-    same = [served for served in loaded(endpoint) if name in (served, served.partition("@")[0])]
+    same = [served for served in loaded_adapters(endpoint) if name in (served, served.partition("@")[0])]
     if len(same) > 1 and name not in same:
         raise UsageError(f"{endpoint} has several adapters called {name}; name one of them: {', '.join(sorted(same))}")
     served = same[0] if same and name not in same else name
@@ -174,7 +174,7 @@ def unload(endpoint: str, name: str) -> str:
     return served
 
 
-def loaded(endpoint: str) -> dict[str, str]:
+def loaded_adapters(endpoint: str) -> dict[str, str]:
     """Returns the loaded adapters: name to base model."""
     return {name: parent for name, parent in _served(endpoint) if parent is not None}
 

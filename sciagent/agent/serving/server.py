@@ -1,8 +1,7 @@
 """Starts vLLM under a guard, waits until it answers, and ends it with all its processes.
 
-Chooses the chat template of a served model.
-
-The interpreter, command line and environment of vLLM, with workarounds for its CPU and GPU packages.
+The command line has the chat template that fits the model. The environment has workarounds for vLLM's CPU and GPU
+packages.
 """
 
 from __future__ import annotations
@@ -205,7 +204,7 @@ class ServedModel:
 
 
 def model_to_serve(what: str) -> ServedModel:
-    """Finds a model of `sciagent models list`, or a Hugging Face folder. Raises UsageError."""
+    """Finds a model of `sciagent models`, or a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
     if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
         raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")

@@ -137,7 +137,8 @@ def _read(notation: str, run: ToolContext) -> Candidate | None:
 def _first_new(children: Iterator[ProposalIn], run: ToolContext) -> ProposalIn | None:
     """Returns the first child that is new and misses no gate. Without one it returns the first that misses no gate, or
     else the first of all; None if there is no child."""
-    first = known = None
+    first = None
+    known = None
     for child in children:
         candidate = _read(child.text, run)
         first = first or child

@@ -1,8 +1,7 @@
-"""Connects to an MCP server, calls its tools, and reconnects after a failure.
+"""The MCP servers of a campaign: connects to them, calls their tools, and reconnects after a failure.
 
-Runs in the event loop of `servers`. A failed call is not repeated, since it may have had an effect.
-
-The MCP servers of a campaign, for threads without an event loop. The event loop runs in its own thread.
+A failed call is not repeated, since it may have had an effect. All servers share one event loop, which runs in a thread
+of its own, so that callers need none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The tools that are offered for a subject: with its words, its edits and their groups as types of arguments.
 
-Tools that show or record something: inspect, best, history, budget, note, finish.
-
-The tools that make candidates from known ones, with predictions of what will be measured of the child.
+Some tools show or record something: inspect, best, history, budget, note, finish. The others make candidates from known
+ones, with predictions of what will be measured of the child.
 """
 
 from __future__ import annotations

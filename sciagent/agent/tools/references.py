@@ -1,9 +1,8 @@
-"""Finds the candidate that a model names: by its notation, by number, or by the first digits of its key.
+"""What a model names: candidates by notation, number or the first digits of the key, and predictions of their
+properties.
 
 A number is given to each candidate that an episode lists or proposes, in that order. It names the same candidate until
 the episode ends, whatever is found later.
-
-Predictions that a model makes of the properties of a candidate.
 """
 
 from __future__ import annotations

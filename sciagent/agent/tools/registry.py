@@ -4,8 +4,6 @@ A model's text is treated as data; nothing in it is evaluated. Arguments are par
 tool's argument types. The observation of a wrong call says what is wrong and how to call correctly.
 
 The JSON schemas use plain keywords only: references are expanded, titles and defaults removed.
-
-Reads the arguments of a model's call strictly, as bounded JSON.
 """
 
 from __future__ import annotations

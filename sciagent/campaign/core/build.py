@@ -1,13 +1,12 @@
-"""Builds a campaign from its spec and the ledger: rungs with their verifiers, rules, limits and cost models.
+"""Builds a campaign from its spec and the ledger: rungs with verifiers, rules, limits and cost models; derived values;
+gates.
 
-Derived values of a campaign: they are computed with the answer of their last rung, and recorded as evidence.
+Derived values are computed with the answer of their last rung, and recorded as evidence. The gates of fast rungs that
+need no calculation judge a molecule before it is proposed.
 
-The gates by which a molecule is judged before it is proposed: those of fast rungs that need no calculation.
-
-The scores by a control: a rung that runs by lot on settled candidates and decides nothing.
-
-Its answers are in none of the rungs that a verdict, a law or a reward reads. They are shown beside the rewards of a
-policy, in `sciagent rewards guards`.
+A control is a rung that runs by lot on settled candidates and decides nothing. Its answers are in none of the rungs
+that a verdict, a law or a reward reads. They are shown beside the rewards of a policy, in
+`sciagent rewards show --guards`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.calibration import Fit, Fits, in_use
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.ladder import Position, Tier
 from sciagent.domain.objectives import Objective, utility
@@ -75,16 +74,21 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
     """Records the derived values of candidates if their parts are in the ledger. A value whose parts have changed
     supersedes the earlier one. Call it in a write transaction."""
-    derived = [prop for rung in built.rungs for prop in rung.spec.derived]
+    derived = list[DerivedProperty]()
+    positions = set[Position]()
+    for rung in built.rungs:
+        for prop in rung.spec.derived:
+            derived.append(prop)
+            positions.update(prop.rungs)
     if not derived or not candidate_ids:
         return
     answers = {}
-    for position in sorted({position for prop in derived for position in prop.rungs}):
+    for position in sorted(positions):
         computation = built.rungs[position].verifier.computation
         answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
-        held = evidence.latest(connection, candidate_ids, Computation(VERIFIER, VERSION, prop.settings_hash))
+        held = evidence.latest(connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash))
         for id_, candidate in loaded.items():
             used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
             new = _evidence(prop, candidate.key, id_, used, held.get(id_))
@@ -102,12 +106,16 @@ def _evidence(
     """Returns the evidence to record; None if there is no value, or the ledger has it already.
 
     used: answers by position of the rung. held: the current evidence and its revision."""
-    measured = prop.measured({(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured})
+    values = {}
+    for position, answer in used.items():
+        for part in answer.measured:
+            values[position, part.property] = part.quantity
+    measured = prop.measured(values)
     if measured is None or (held is not None and held[0].measured == (measured,)):
         return None
     revision = 0 if held is None else held[1] + 1
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
-    key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
+    key = EvidenceKey(candidate_key, DERIVED_VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     kind = measured.quantity.uncertainty_kind
     facts = {"formula": prop.formula.text} | ({UNCERTAINTY_KIND: {measured.property: kind}} if kind else {})
     finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=facts)
@@ -135,7 +143,10 @@ class FreeGates:
 
     def __init__(self, rungs: Sequence[BuiltRung]) -> None:
         """rungs: the leading fast rungs."""
-        parts = [part for rung in rungs for prop in rung.spec.derived for part in prop.parts.values()]
+        parts = list[Part]()
+        for rung in rungs:
+            for prop in rung.spec.derived:
+                parts.extend(prop.parts.values())
         self._rungs = [
             (rung, {*rung.rules.gate, *(name for position, name in parts if position == rung.rules.position)})
             for rung in rungs
@@ -272,7 +283,8 @@ class BuiltLadder:
         """The rungs and the control, which is the last one."""
         self.control = all_rungs[-1] if all_rungs[-1].spec.control else None
         """The rung that decides nothing; None without one."""
-        self.rungs = rungs = all_rungs if self.control is None else all_rungs[:-1]
+        rungs = all_rungs if self.control is None else all_rungs[:-1]
+        self.rungs = rungs
         """The rungs that decide."""
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()

@@ -176,6 +176,12 @@ class Place:
         """Column values for the ledger."""
         return {**vars(self), "detail": self.detail[:2000]}
 
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Place:
+        """Returns the place that these columns hold, among others."""
+        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "standing": Standing(fields["standing"]), "detail": fields["detail"] or ""})
+
 
 def place(
     rules: Sequence[RungRules],
@@ -275,9 +281,14 @@ def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
     """
     if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
-    shares = [(o.weight, share) for o in objectives if (share := _share(rules, o, answers)) is not None]
-    logs = [weight * math.log(share) for weight, share in shares]
-    return math.exp(sum(logs) / sum(weight for weight, _ in shares)) if shares else None
+    weights = []
+    logs = []
+    for objective in objectives:
+        share = _share(rules, objective, answers)
+        if share is not None:
+            weights.append(objective.weight)
+            logs.append(objective.weight * math.log(share))
+    return math.exp(sum(logs) / sum(weights)) if weights else None
 
 
 def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:

@@ -177,11 +177,7 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
 
 
 def settle_again(
-    connection: Connection,
-    built: Built,
-    candidate_id: int,
-    before: Mapping[str, Any] | None = None,
-    answered: int | None = None,
+    connection: Connection, built: Built, candidate_id: int, before: Place | None = None, answered: int | None = None
 ) -> None:
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
@@ -200,7 +196,7 @@ def settle_again(
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
-            new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
+            new_place = steered(before, steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     if answers and alike is None:
         found = find_likenesses(connection, built, {candidate_id: answers[-1].position})

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, Places, PlannedJob
+from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, JobSlots, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position
@@ -34,15 +34,15 @@ class Dispatched:
     refused: list[Choice] = field(default_factory=list)
     """Choices whose reservation exceeds the budget."""
     unplaced: list[Choice] = field(default_factory=list)
-    """Choices for which no worker had a place."""
+    """Choices for which no worker had a slot."""
     shortfall: str | None = None
     """Message about the first refused choice: the amount it would have reserved and the amount left."""
 
 
 def promote(
-    connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, places: Places
+    connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, slots: JobSlots
 ) -> Dispatched:
-    """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all places are taken.
+    """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all slots are taken.
     Runs inside a write transaction."""
     done = Dispatched()
     if not choices:
@@ -65,9 +65,9 @@ def promote(
             done.refused.append(choice)
             done.shortfall = done.shortfall or shortfall
             continue
-        call = places.take(choice.position, ample)
+        call = slots.take(choice.position, ample)
         if call is None:
-            if places.is_full:
+            if slots.is_full:
                 done.unplaced += choices[at:]
                 break
             done.unplaced.append(choice)
@@ -134,15 +134,15 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[P
 
 
 def resume_queued(
-    connection: Connection, session: DriverSession, crew: Crew, places: Places, preferred_only: bool = False
+    connection: Connection, session: DriverSession, crew: Crew, slots: JobSlots, preferred_only: bool = False
 ) -> None:
     """Resumes queued jobs, most urgent first: jobs that a person started, and jobs whose attempt was lost or
     interrupted. preferred_only: only jobs that a person promoted."""
     taken: dict[int, PlannedJob] = {}
     for job_id, job, is_held in _ready(connection, session, preferred_only):
-        call = places.take(job.position, ample=False)
+        call = slots.take(job.position, ample=False)
         if call is None:
-            if places.is_full:
+            if slots.is_full:
                 break
             continue
         if not is_held:  # the job had failed and lost its reservation

@@ -1,8 +1,7 @@
 """The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger.
 
-Chooses, by lot, the settled candidates of a campaign on which its control runs.
-
-Makes the calibrations of a campaign again when a driver starts, and places its candidates if they have changed.
+At its start a driver makes the calibrations again, and places the candidates again if they have changed. It also draws,
+by lot, the settled candidates on which the control runs.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import gc
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
@@ -20,13 +19,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.inbox import Intake, Mailbox
-from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reprice, wake_again, with_people
+from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reorder_list, wake_again, with_people
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.session import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, Pace, Places
+from sciagent.campaign.driving.session import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, JobSlots, Pace
 from sciagent.campaign.file.rungs import SHARE
 from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
@@ -56,11 +56,11 @@ class ControlDraws:
         self._waiting: list[int] = []
         self._look_at = 0.0
 
-    def due(self, connection: Connection, idle: bool, places: Collection[Position], slots: int) -> list[Choice]:
+    def due(self, connection: Connection, idle: bool, rungs: Collection[Position], slots: int) -> list[Choice]:
         """Returns at most `slots` choices. idle: whether no job runs, so that settled candidates are looked for at
-        once. places: positions of rungs with a place for a job."""
+        once. rungs: positions of rungs with a slot for a job."""
         control = self._session.built.control
-        if control is None or control.rules.position not in places:
+        if control is None or control.rules.position not in rungs:
             return []
         if idle or time.monotonic() >= self._look_at:
             self._look(connection)
@@ -127,13 +127,8 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
     c = t.campaign_candidate.c
     query = sa.select(c.candidate_id).where(c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(LATER))
     for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
-        before: Mapping[str, object] = standings.get(connection, built.row.id, candidate_id)
-        kept = {name: before[name] for name in PLACE}
-        settle_again(connection, built, candidate_id, kept)
-
-
-PLACE = (*("standing", "position", "verdict", "reason", "detail"), *("depth", "score", "utility", "is_hit", "hit_tier"))
-"""Columns of `campaign_candidate` that hold a place."""
+        before = Place.from_columns(standings.get(connection, built.row.id, candidate_id))
+        settle_again(connection, built, candidate_id, before)
 
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
@@ -202,7 +197,7 @@ class Driver:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 session.log(connection, "driver_started", reaped=self.reaped, safety=built.spec.safety_note or "on")
                 session.open(connection)
-                reprice(connection, session)
+                reorder_list(connection, session)
                 self.intake = Intake(source, connection, built.row.id)
                 self._draws = ControlDraws(session, connection)
                 session.crews = self._crews(connection)
@@ -397,7 +392,7 @@ class Driver:
         return state
 
     def _dispatch(self, preferred_only: bool = False) -> bool:
-        """Fills the crew's places with jobs; returns True if a job was started or evidence reused. preferred_only: only
+        """Fills the crew's slots with jobs; returns True if a job was started or evidence reused. preferred_only: only
         jobs that a person promoted."""
         crew = self.session.crews[0]
         acted = False
@@ -408,39 +403,39 @@ class Driver:
                 self._look(connection)  # under the lock, so that all earlier directives are known when jobs are chosen
                 if self.mailbox.halts:
                     return True
-                places = crew.places(connection)
-                if not places.wanted:
+                slots = crew.slots(connection)
+                if not slots.wanted:
                     return acted
-                resume_queued(connection, self.session, crew, places, preferred_only)
-                reused = self._check(connection, crew, places)
-                reused |= not preferred_only and self._promote(connection, crew, places)
+                resume_queued(connection, self.session, crew, slots, preferred_only)
+                reused = self._check(connection, crew, slots)
+                reused |= not preferred_only and self._promote(connection, crew, slots)
             acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
         return acted
 
-    def _check(self, connection: Connection, crew: Crew, places: Places) -> bool:
+    def _check(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the control on candidates that were drawn for it; returns True if evidence was reused."""
-        chosen = self._draws.due(connection, not self.running, places.open, places.wanted)
-        done = promote(connection, self.session, chosen, crew, places)
+        chosen = self._draws.due(connection, not self.running, slots.open, slots.wanted)
+        done = promote(connection, self.session, chosen, crew, slots)
         self._draws.take({choice.id for choice in chosen} - {c.id for c in (*done.refused, *done.unplaced)})
         return done.reused
 
-    def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:
+    def _promote(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
         reused = False
-        wanted = places.wanted
+        wanted = slots.wanted
         put_off = set[int]()
         purchasing = self.session.purchasing
         while wanted > 0:
-            chosen = purchasing.choose(connection, wanted, self.intake.holding, places.open, put_off)
-            done = promote(connection, self.session, chosen, crew, places)
+            chosen = purchasing.choose(connection, wanted, self.intake.holding, slots.open, put_off)
+            done = promote(connection, self.session, chosen, crew, slots)
             purchasing.pool.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
             put_off |= {choice.id for choice in done.refused}
             blocked = purchasing.blocked
             self._shortfall = self._shortfall or done.shortfall or (blocked.words if blocked else None)
             reused |= done.reused
-            if not done.refused or not places.has_free or wanted > WINDOW:
+            if not done.refused or not slots.has_free or wanted > WINDOW:
                 break
-            wanted *= 2  # more choices than places, since some of them may not fit the budget either
+            wanted *= 2  # more choices than slots, since some of them may not fit the budget either
         return reused

@@ -1,6 +1,6 @@
-"""The driver's mailbox: reads people's directives and carries out pause, resume, stop and amend.
+"""What reaches a driver from outside: people's directives, and candidates from the proposer when too few are waiting.
 
-The intake of a campaign: asks the proposer for candidates when too few are waiting.
+The directives are pause, resume, stop and amend.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Mailbox:
         self._heart = heart
         self._last = last
         self._unread: list[Directive] = []
-        self._looked_at = self._paused_at = 0.0
+        self._looked_at = 0.0
+        self._paused_at = 0.0
 
     @property
     def is_due(self) -> bool:
@@ -101,7 +102,7 @@ class Mailbox:
         file is missing), the driver keeps the old one and logs an event."""
         session = self._session
         try:
-            built = open_stored(session.built.ledger, session.built.row.name, session.owner)
+            built = open_stored(session.built.ledger, session.built.row.name, session.owner).built
         except SciagentError as error:
             with session.built.ledger.begin() as connection:
                 session.log(connection, "amendment_not_taken_up", why=str(error)[:2000])
@@ -146,7 +147,9 @@ class Intake:
         built = session.built
         budget = session.budget
         purchasing = session.purchasing
-        self.holding = self.starved = self.is_asking = False
+        self.holding = False
+        self.starved = False
+        self.is_asking = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self.n_proposals)

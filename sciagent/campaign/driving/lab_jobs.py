@@ -2,15 +2,14 @@
 
 Nobody waits for people: a driver with nothing else to do ends, and its campaign is `waiting`.
 
-Tasks that are with people: their order, which is made again at most once a day, and the end of their campaign.
-
-Tasks that nobody has begun get a new priority, and those that others have overtaken are withdrawn.
+The order of the list is made again at most once a day. Tasks that nobody has begun get a new priority, and those that
+others have overtaken are withdrawn.
 
 Only the scheduler `priced` learns what changes their order. A task stays as it is once a person has acted on it: it was
 promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. So does one that the
 audit has drawn, since a draw is not taken back.
 
-Two crews as one: computers run some rungs of a campaign, and people do the others.
+Where computers run the other rungs, both crews work as one.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.campaign.driving.session import Crew, DriverSession, Ending, Pace, Places, PlannedJob, Quota
+from sciagent.campaign.driving.session import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
 from sciagent.domain.lab import QUEUE
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
@@ -45,7 +44,7 @@ OVERTAKEN = "others promise more by what was answered since"
 SPARE = "the others that are out are likely to bring the hits that are still asked for"
 
 
-def reprice(connection: Connection, session: DriverSession) -> None:
+def reorder_list(connection: Connection, session: DriverSession) -> None:
     """Orders the campaign's list again if the last time is a day ago. Call it with the driver's lease, when the
     scheduler is open."""
     built = session.built
@@ -192,7 +191,7 @@ class WorldJobs(Crew):
         """Loads the tasks that are out."""
         self._out = offered_jobs(connection, self.session.built, self.session.built.asked)
 
-    def places(self, connection: Connection) -> Quota:
+    def slots(self, connection: Connection) -> Quota:
         """Returns how many more tasks of each rung may be put on the list."""
         built = self.session.built
         out = tasks.open_by_rung(connection, built.row.id)
@@ -216,12 +215,14 @@ class WorldJobs(Crew):
     def _replicate(self, connection: Connection, planned: Sequence[PlannedJob]) -> None:
         """Puts the further measurements of each candidate on the list."""
         campaign_id = self.session.built.row.id
-        further = [
-            (job, replace(job.row(campaign_id, OFFER), replicate=n, evidence_key=replace(job.key, replicate=n).hash))
-            for job in planned
-            if job.rung.spec.lab is not None
-            for n in range(1, job.rung.spec.lab.replicates)
-        ]
+        further = []
+        for job in planned:
+            if job.rung.spec.lab is None:
+                continue
+            for replicate in range(1, job.rung.spec.lab.replicates):
+                key = replace(job.key, replicate=replicate).hash
+                row = replace(job.row(campaign_id, OFFER), replicate=replicate, evidence_key=key)
+                further.append((job, row))
         if further:
             ids = jobs.create_many(connection, [row for _, row in further])
             spend.reserve_many(
@@ -268,14 +269,14 @@ class WorldJobs(Crew):
         return None
 
 
-class JointPlaces:
-    """The places of one dispatch, of computers and of people. Neither takes those of the other."""
+class JointSlots:
+    """The slots of one dispatch, of computers and of people. Neither takes those of the other."""
 
-    def __init__(self, computers: Places, people: Quota, of_people: frozenset[Position]) -> None:
+    def __init__(self, computers: JobSlots, people: Quota, of_people: frozenset[Position]) -> None:
         self._computers = computers
         self._people = people
         self._of_people = of_people
-        self._is_closed = False  # whether no less urgent job may overtake one that the computers had no place for
+        self._is_closed = False  # whether no less urgent job may overtake one that the computers had no slot for
 
     @property
     def open(self) -> frozenset[Position]:
@@ -317,9 +318,9 @@ class JointCrew(Crew):
     def running(self) -> int:
         return self._computers.running
 
-    def places(self, connection: Connection) -> Places:
+    def slots(self, connection: Connection) -> JobSlots:
         of_people = frozenset(rung.rules.position for rung in self.session.built.asked)
-        return JointPlaces(self._computers.places(connection), self._people.places(connection), of_people)
+        return JointSlots(self._computers.slots(connection), self._people.slots(connection), of_people)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         theirs = [job for job in planned if job.rung.spec.is_world]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.session import Crew, DriverSession, LocalPlaces, Pace, PlannedJob
+from sciagent.campaign.driving.session import Crew, DriverSession, LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason
@@ -54,10 +55,10 @@ class LocalJobs(Crew):
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
-        return self.places().wanted > 0
+        return self.slots().wanted > 0
 
-    def places(self, connection: Connection | None = None) -> LocalPlaces:
-        return LocalPlaces(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
+    def slots(self, connection: Connection | None = None) -> LocalSlots:
+        return LocalSlots(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         new = [job.row(self.session.built.row.id) for job in planned]
@@ -117,7 +118,7 @@ class LocalJobs(Crew):
         cancelled = (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE)
         if any(ending.after.attempt in cancelled for ending in over.values()):
             with built.ledger.read() as connection:
-                self.session.recount(connection)  # cancelled jobs free their places and reservations
+                self.session.recount(connection)  # cancelled jobs free their slots and reservations
 
     def _account(self, job: PlannedJob, result: JobResult, is_over: bool) -> None:
         """Updates budget, cost model and pace after an attempt."""
@@ -132,7 +133,8 @@ class LocalJobs(Crew):
                 job.rung.cost_model.observe(job.declared, result.result.actual, seconds)
 
     def recall(self) -> None:
-        if not (returned := [job for call in self.pool.recall() for job in call]):
+        returned = list(chain.from_iterable(self.pool.recall()))
+        if not returned:
             return
         with self.session.begin() as connection:
             if cancelled := give_back(connection, [job.claim for job in returned]):

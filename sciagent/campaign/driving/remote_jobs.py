@@ -1,7 +1,4 @@
-"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs.
-
-Jobs that a driver has offered to others, workers or people, and what it does when they have ended.
-"""
+"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs."""
 
 from __future__ import annotations
 
@@ -154,7 +151,7 @@ class RemoteJobs(Crew):
         self._executor.wake({queue: math.ceil(n - 1e-9) for queue, n in slots.items()})
         return len(offered)
 
-    def places(self, connection: Connection) -> Quota:
+    def slots(self, connection: Connection) -> Quota:
         """Returns how many more jobs of each rung may be offered: one call per slot for long jobs, so that each is
         chosen when a slot is free, and two calls per slot for shorter jobs."""
         if time.monotonic() - self._looked_at > WORKERS_SECONDS:
@@ -167,14 +164,14 @@ class RemoteJobs(Crew):
             by_rung[job.position] += slot
             if self._most[job.position] != 0:  # a job that no worker can run occupies no slot
                 by_queue[queue_of(built.all_rungs[job.position])] += slot
-        places = {}
+        further_jobs = {}
         for rung in built.computed:
             position = rung.rules.position
             queue = queue_of(rung)
             in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
             at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
-            places[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
-        return Quota(places)
+            further_jobs[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
+        return Quota(further_jobs)
 
     def _jobs_a_slot(self, position: Position) -> int:
         """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two of
@@ -195,7 +192,8 @@ class RemoteJobs(Crew):
             can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
-                self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                self.unheld[label] = why
                 if before.get(label) != why:
                     log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
                     self.session.log(connection, "no_worker_can_hold", rung=label, why=why)

@@ -1,12 +1,10 @@
-"""The state of a driver: the built campaign, the lease with its heartbeat, the budget, the scheduler, and the rules by
-which a campaign ends.
+"""The state of a driver: campaign, lease, budget, scheduler, the rules by which the campaign ends, and the slots for
+jobs.
 
-The interface through which a driver starts and settles jobs, local or remote, and how many it starts at a time.
-
-A long job is chosen only when a worker is free, so that the choice uses the latest evidence. A short job is claimed
-ahead, one for each worker, since a worker would otherwise wait for the ledger: jobs of 0.15 s on two cores would take
-17 % longer, and jobs that do nothing 40 %. Jobs share a call only if their verifier declares how many it takes
-together.
+Local and remote jobs have the same interface. A long job is chosen only when a worker is free, so that the choice uses
+the latest evidence. A short job is claimed ahead, one for each worker, since a worker would otherwise wait for the
+ledger: jobs of 0.15 s on two cores would take 17 % longer, and jobs that do nothing 40 %. Jobs share a call only if
+their verifier declares how many it takes together.
 """
 
 from __future__ import annotations
@@ -322,16 +320,16 @@ class _Call:
     """One call of a verifier with several jobs of one rung."""
 
     position: Position
-    room: int
+    free_slots: int
     """Number of further jobs that the call can take."""
 
 
-class Places(Protocol):
-    """The places of one dispatch."""
+class JobSlots(Protocol):
+    """The slots of one dispatch."""
 
     @property
     def open(self) -> frozenset[Position]:
-        """Positions of rungs that have a place."""
+        """Positions of rungs that have a slot."""
 
     @property
     def wanted(self) -> int:
@@ -343,15 +341,15 @@ class Places(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether less urgent jobs have no place either, once `take` has returned None."""
+        """Whether less urgent jobs have no slot either, once `take` has returned None."""
 
     def take(self, position: Position, ample: bool) -> int | None:
-        """Takes a place for a job of this rung; returns the number of its call, or None if there is no place. ample:
+        """Takes a slot for a job of this rung; returns the number of its call, or None if there is no slot. ample:
         whether the budget suffices for many such jobs."""
 
 
-class LocalPlaces:
-    """The places of one dispatch to the local pool: first the free workers, then one waiting job per worker.
+class LocalSlots:
+    """The slots of one dispatch to the local pool: first the free workers, then one waiting job per worker.
 
     wide: number of workers that a job takes, by position, for all paid rungs. A job that takes several never waits.
     """
@@ -381,8 +379,8 @@ class LocalPlaces:
 
     def take(self, position: Position, ample: bool) -> int | None:
         for number, call in enumerate(self._calls):
-            if ample and call.position == position and call.room > 0:
-                call.room -= 1
+            if ample and call.position == position and call.free_slots > 0:
+                call.free_slots -= 1
                 return number
         takes = self._wide[position]
         waits = self._free < takes
@@ -399,7 +397,7 @@ class LocalPlaces:
 
 
 class Quota:
-    """The places of one dispatch to remote workers: number of further jobs that may be offered, by rung."""
+    """The slots of one dispatch to remote workers: number of further jobs that may be offered, by rung."""
 
     def __init__(self, left: Mapping[Position, int]) -> None:
         self._left = dict(left)
@@ -445,8 +443,8 @@ class Crew(Protocol):
     def running(self) -> int:
         """Number of jobs that are not over."""
 
-    def places(self, connection: Connection) -> Places:
-        """Returns the places of one dispatch."""
+    def slots(self, connection: Connection) -> JobSlots:
+        """Returns the slots of one dispatch."""
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         """Writes new jobs to the ledger; returns their ids in order."""

@@ -31,7 +31,8 @@ class SteppedDrive:
 
         wait: longest time to wait for a job, in seconds.
         """
-        driver = self._driver = self._driver or Driver(self._opened()).__enter__()
+        driver = self._driver or Driver(self._opened()).__enter__()
+        self._driver = driver
         with ExitStack() as leaving:
             leaving.push(driver)
             leaving.callback(setattr, self, "_driver", None)

@@ -1,7 +1,7 @@
-"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
-differences between two of them.
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash.
 
-Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: fault`.
+All mistakes of a file are reported together, one per line: `file:line:col: path: fault`. Two specs are compared key by
+key.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.checks import check_together, default_terminal, draft
 from sciagent.campaign.file.derived import DerivedSpec, canonical, register_all, with_derived
-from sciagent.campaign.file.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.file.goals import BudgetSpec, Count, GoalSpec, ObjectiveSpec
 from sciagent.campaign.file.rungs import SHARE, RungSpec, charges_of, find_verifier
-from sciagent.campaign.file.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.subjects import SafetySpec, Standardise, SubjectName, check_part, reading_of, screened
 from sciagent.chemistry.subjects.base import Reading
@@ -32,7 +31,15 @@ from sciagent.domain.properties import properties
 from sciagent.domain.states import text_of
 from sciagent.errors import did_you_mean
 from sciagent.inputs.document import Loc, read, read_text, show
-from sciagent.inputs.validation import Faults, file_hash, keys_at, unknown_key, validated
+from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
+from sciagent.scheduling.rules import SCHEDULERS
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rung_by_rung import SchedulerSpec
+
+if TYPE_CHECKING:
+    AnyScheduler = SchedulerSpec
+else:
+    AnyScheduler = Annotated[Union[SCHEDULERS], Field(discriminator="kind")]  # noqa: UP007  a tuple takes no |
 
 SCHEMA = 1
 AMENDABLE = (
@@ -76,7 +83,7 @@ class CampaignSpec(Part):
     goal: GoalSpec = Field(description="What counts as success, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
-    scheduler: SchedulerSpec = Field(
+    scheduler: AnyScheduler = Field(
         default_factory=lambda: PricedSpec(kind="priced", law=None), description="Which candidate gets which rung next."
     )
     workers: Count = Field(
@@ -273,9 +280,10 @@ class CampaignSpec(Part):
         """One line on a safety screen that is off or has exempt rules; otherwise an empty text."""
         if not self.safety.screen:
             return f"the safety screen is off: {self.safety.reason}"
-        allowed = [
-            name for rung in self.ladder if rung.verifier == self.screen for name in rung.settings.get("allow", ())
-        ]
+        allowed = []
+        for rung in self.ladder:
+            if rung.verifier == self.screen:
+                allowed.extend(rung.settings.get("allow", ()))
         return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
 
 

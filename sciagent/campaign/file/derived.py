@@ -1,6 +1,7 @@
-"""Derived properties of a campaign file: names and units, and the rungs that measure the parts of their formulas.
+"""What a campaign file asks to be computed from measured values: derived properties and calibrations.
 
-The calibrations that a spec asks for: one for each rung and property.
+A derived property has a name, a unit, and rungs that measure the parts of its formula. A calibration is for one rung
+and one property.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sciagent.campaign.file.goals import CalibrateSpec, ObjectiveSpec, Part, fault_of
+from sciagent.campaign.file.goals import CalibrateSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain import derived
 from sciagent.domain.derived import DerivedProperty, Formula, level_of, read_formula, with_names
@@ -18,7 +19,7 @@ from sciagent.domain.ladder import Position
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UnitError, UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import Faults, Part, fault
 
 
 class DerivedSpec(Part):
@@ -175,9 +176,11 @@ def check_calibrations(
     """
     if has_derived:
         parts = (("objectives", objectives), ("ladder", ladder))
-        for place in [(key, i, "calibrate") for key, each in parts for i, part in each.items() if part.calibrate]:
-            message = "a campaign with derived properties cannot calibrate yet"
-            faults.add(place, message, "leave out calibrate or derived")
+        for key, each in parts:
+            for number, part in each.items():
+                if part.calibrate:
+                    message = "a campaign with derived properties cannot calibrate yet"
+                    faults.add((key, number, "calibrate"), message, "leave out calibrate or derived")
         return
     for i, rung in ladder.items():
         if rung.calibrate is not None:

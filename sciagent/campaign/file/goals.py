@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationInfo,
@@ -29,10 +27,7 @@ from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spr
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UnitError, UnknownNameError, UsageError
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import Faults, fault
-
-NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-
+from sciagent.inputs.validation import Faults, Part, fault
 
 LARGEST = 1e100
 """The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
@@ -55,12 +50,6 @@ Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), After
 NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_not_too_large)]
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
-
-
-class Part(BaseModel):
-    """Base class of all parts of the spec: unknown keys are refused, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def fault_of(error: UsageError) -> PydanticCustomError:

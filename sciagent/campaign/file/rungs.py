@@ -1,6 +1,6 @@
 """The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits.
 
-The control of a campaign: a rung that decides nothing, beside which the reward of a policy is shown.
+The control is a rung that decides nothing, beside which the reward of a policy is shown.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.file.goals import (
-    NAME,
     CalibrateSpec,
     GateSpec,
     ObjectiveSpec,
-    Part,
     canonical_window,
     check_unit,
     fault_of,
@@ -32,7 +30,7 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
@@ -309,7 +307,8 @@ class RungSpec(Part):
         if self._campaign not in ("", campaign):
             owned = self.model_copy()
             owned._verifier = None
-        owned._campaign = owned.configured.scope = campaign
+        owned._campaign = campaign
+        owned.configured.scope = campaign
         return owned
 
     def for_charges(self, charges: Collection[int]) -> RungSpec:

@@ -9,14 +9,14 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapVal
 
 from sciagent.agent.proposers.plugins import names
 from sciagent.agent.skills import SkillFile
-from sciagent.campaign.file.goals import NAME, Count, Part
+from sciagent.campaign.file.goals import Count
 from sciagent.campaign.file.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.text import address_fault
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import AnyFile, Faults, fault
+from sciagent.inputs.validation import NAME, AnyFile, Faults, Part, fault
 
 Files = dict[tuple[str, ...], str]
 
@@ -172,7 +172,12 @@ class EnumerateSpec(Part):
     def files(self) -> Files:
         """Returns the names of the files, by their path of keys in the proposer."""
         lists = [("groups", self.groups), ("reactants", self.reactants)]
-        return {(key, str(n)): name for key, each in lists for n, name in each.items() if isinstance(name, str)}
+        names: dict[tuple[str, ...], str] = {}
+        for key, each in lists:
+            for n, name in each.items():
+                if isinstance(name, str):
+                    names[(key, str(n))] = name
+        return names
 
 
 ToolName = Literal[
@@ -192,13 +197,13 @@ class LlmSpec(_WithFile):
         "",
         min_length=1,
         max_length=200,
-        description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
+        description="Name in `sciagent models`; with an endpoint, the server's name of it.",
     )
     policy: str | None = omitted_if_unset(
         None,
         min_length=1,
         max_length=200,
-        description="Instead of `model`: a role of `sciagent policy promote`, such as production, or the name of a "
+        description="Instead of `model`: a role of `sciagent policy`, such as production, or the name of a "
         "model or policy. The campaign keeps the version that it has when the campaign starts.",
     )
     endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(
@@ -368,11 +373,11 @@ class SeveralSpec(Part):
 
     def files(self) -> Files:
         """Returns the names of files, by their path of keys in the proposer."""
-        return {
-            ("proposers", name, *where): file
-            for name, proposer in self.proposers.items()
-            for where, file in proposer.files().items()
-        }
+        paths = {}
+        for name, proposer in self.proposers.items():
+            for where, file in proposer.files().items():
+                paths[("proposers", name, *where)] = file
+        return paths
 
 
 ProposerSpec = Annotated[

@@ -1,6 +1,7 @@
 """The keys `subject` and `standardise` of a campaign file, and what a subject asks of its other keys.
 
-The safety screen: the first rung of every ladder, unless the file turns it off with a reason.
+What the subject asks for includes the safety screen: the first rung of every ladder, unless the file turns it off with
+a reason.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.file.goals import NAME, Finite, Part
+from sciagent.campaign.file.goals import Finite
 from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
 from sciagent.chemistry.subjects.protonation import LIBRARY, MISSING
@@ -22,7 +23,7 @@ from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import Faults, check_path, fault
+from sciagent.inputs.validation import NAME, Faults, Part, check_path, fault
 
 if TYPE_CHECKING:
     from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec

@@ -44,7 +44,8 @@ def differing(
     query = sa.select(e.id, e.source, t.candidate.c.key, *fields).join(t.candidate, t.candidate.c.id == e.candidate_id)
     others = (e.candidate_id == candidate_id, e.verifier == IMPORT, e.settings_hash != settings_hash)
     rows = connection.execute(query.where(*others).order_by(e.id)).all()
-    values = evidence.measured_of(connection, [row.id for row in rows]) if rows else {}
+    recorded_ids = [row.id for row in rows]
+    values = evidence.measured_of(connection, recorded_ids) if recorded_ids else {}
     given = {(m.property, m.level): m for m in measured}
     found = []
     for id_, source, *key in rows:

@@ -61,12 +61,11 @@ def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None
         old -= submissions.attached(connection)  # also if a computed file has the same content
     unneeded = [("unnamed", path, "no evidence names it", sha) for sha, path in files.items() if sha not in named]
     unneeded += [("old", files[sha], f"its evidence is older than {keep_days:g} days", sha) for sha in sorted(old)]
-    waste = [
-        Waste(kind, path, size, why, sha256)
-        for kind, path, why, sha256 in [*unneeded, *_others(ledger)]
-        for size, age in [_size_and_age(path, now)]
-        if age >= LEAST_AGE.get(kind, YOUNG_SECONDS)
-    ]
+    waste = []
+    for kind, path, why, sha256 in [*unneeded, *_others(ledger)]:
+        size, age = _size_and_age(path, now)
+        if age >= LEAST_AGE.get(kind, YOUNG_SECONDS):
+            waste.append(Waste(kind, path, size, why, sha256))
     return waste, len(named), len(files) - len(named)
 
 

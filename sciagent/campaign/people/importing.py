@@ -32,7 +32,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results import candidates as names
+from sciagent.store.results.candidates import enter_names
 from sciagent.store.results.evidence import NewEvidence
 
 VERIFIER = "import"
@@ -242,7 +242,7 @@ def _parse(
     return candidate, tuple(measured)
 
 
-def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
+def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str | None]) -> Quantity:
     """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError or UnitError."""
     censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
     value = _number(text[1:] if censoring is not Censoring.NONE else text)
@@ -358,7 +358,7 @@ def _write(
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
-        names.enter_names(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
+        enter_names(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
         writer = _Writer(connection, path, source, who, revise, replicate, report)
         for start in range(0, len(rows), CHUNK):
             writer.write(rows[start : start + CHUNK], ids)

@@ -1,19 +1,18 @@
-"""A person's decisions on one candidate: hold, release, veto, promote.
+"""People steer a campaign: they decide on a candidate, amend the campaign, and pause, stop or resume its driver.
 
-The person's own process writes the decision under the lock of the campaign's row, which a driver takes as well. The
-decision is in force at once, whether or not a driver runs. A running driver reads it at its next step. A running job
-may finish: its evidence is kept, and the candidate's standing follows the decision.
+A decision on a candidate is hold, release, veto or promote. The person's own process writes the decision under the lock
+of the campaign's row, which a driver takes as well. The decision is in force at once, whether or not a driver runs. A
+running driver reads it at its next step. A running job may finish: its evidence is kept, and the candidate's standing
+follows the decision.
 
-Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
+An amendment changes budget, goal or workers in the YAML, and writes a directive to the driver. Only keys in
 `campaign_spec.AMENDABLE` may change; any other change makes another campaign.
-
-Instructs drivers in other processes to pause, stop or resume, and describes the driver of a campaign.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,8 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
         vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
-        return case.settled(Verb.RELEASE, before=vetoes[-1].payload.get("before") if vetoes else None)
+        before = vetoes[-1].payload.get("before") if vetoes else None
+        return case.settled(Verb.RELEASE, before=Place.from_columns(before) if before else None)
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -154,7 +154,7 @@ class _Case:
         done = jobs.cancel_queued(self.connection, list(queued.values()))
         return self.settled(verb, cancelled=tuple(label for label, id_ in queued.items() if id_ in done))
 
-    def settled(self, verb: Verb, before: Mapping[str, Any] | None = None, **more: Any) -> SteeringResult:
+    def settled(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
         """Settles the candidate's standing again unless a job runs, which does so at its end. before: the place before
         a veto."""
         running = tuple(self.jobs(JobState.RUNNING))
@@ -352,7 +352,7 @@ def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, c
         directives.write(connection, row.id, Verb.AMEND, who, why, payload={"changes": list(changes)})
 
 
-def tell(
+def instruct(
     store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False
 ) -> tuple[DriverState | None, int]:
     """Instructs the driver of a campaign to pause or stop. now: kill running jobs.

@@ -1,8 +1,11 @@
-"""Runs one candidate up a ladder outside of any campaign, for `sciagent verify`.
+"""Runs verifiers for a person outside of a driver: `sciagent verify`, `sciagent calc`, and the fast rungs of added
+candidates.
 
-Runs one verifier on molecules outside of any campaign, for `sciagent calc`. The ledger keeps the evidence.
+`verify` runs one candidate up a ladder, and `calc` one verifier on molecules, both without a campaign. The ledger keeps
+the evidence.
 
-Runs the fast rungs in a person's own process, for candidates that a person adds and before a promotion.
+The fast rungs of a campaign run in the person's own process for candidates that the person adds, and before a
+promotion.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The best purchases within a budget if a given share of the candidates are hits.
 
-Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.value` gives the purchases for one candidate
-at each price. A linear programme mixes these programmes: it maximises the expected hits within all limits of the
-budget.
+Truth and rungs are a joint Gaussian. `scheduling.dynamic_programme` gives the purchases for one candidate at each
+price. A linear programme mixes these purchases: it maximises the expected hits within all limits of the budget.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
-from sciagent.campaign.pricing.priced_campaign import FLOOR as LEAST_COST
-from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
+from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left

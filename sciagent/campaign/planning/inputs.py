@@ -213,7 +213,9 @@ def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, numbe
         kind = "nothing"
         why = "it says nothing of it"
     elif len(others) == len(columns):
-        low, high, kind, why = *OTHER, "other", f"it measures {', '.join(others)}"
+        low, high = OTHER
+        kind = "other"
+        why = f"it measures {', '.join(others)}"
         middle = (low + high) / 2
     else:
         top = rungs[decides.rung].verifier

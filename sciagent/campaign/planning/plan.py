@@ -3,8 +3,6 @@
 A rung's correlation with an objective is taken from the law of an earlier campaign with the same rungs, or from the
 verifier's declaration; otherwise it is a wide range. `planning.buying` computes the purchases. The worth of a rung is
 the number of hits with it minus the number without it, for the same budget.
-
-The sentences of a plan, and the parts of its answer on limits and rungs.
 """
 
 from __future__ import annotations
@@ -175,9 +173,10 @@ def _count(n: float | None) -> str:
 
 def brings(gains: Sequence[RungGain]) -> str | None:
     """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
-    known = [
-        n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
-    ]
+    known = list[float]()
+    for gain in gains:
+        if gain.middle is not None:
+            known.extend(hits for hits in (gain.low, gain.middle, gain.high) if hits is not None)
     return f"{_signed(min(known))} to {_signed(max(known))}" if known else None
 
 

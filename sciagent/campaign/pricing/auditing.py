@@ -19,13 +19,13 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.results import laws
 
 STEP = 1.05  # a propensity is raised only by at least this factor, since each rise is written
@@ -91,7 +91,9 @@ class Auditing:
         pool = self._pool
         if not self.share or not log.ids:
             return []
-        places, rows, pi = self._drawn = self._drawn or self._all_drawn()
+        if self._drawn is None:
+            self._drawn = self._all_drawn()
+        places, rows, pi = self._drawn
         waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
         outlay = self._outlay(connection)
         purchases = list[Purchase]()

@@ -3,7 +3,7 @@
 A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
 from. Rows are read again after a change in the ledger; all data in the pool come from there.
 
-The columns of answers that the law of a campaign observes: properties of rungs that predict an objective.
+The law observes the properties of rungs that predict an objective; each is a column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import PaidIndex, Position
@@ -91,7 +90,8 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
 def _kind(goal: str, objectives: Sequence[Objective]) -> str:
     """Returns the kind of goal: `hits` becomes `best` if no objective has limits, since nothing is a hit then."""
-    return "best" if goal == "hits" and not any(o.accept for o in objectives) else goal
+    has_limits = any(objective.accept for objective in objectives)
+    return "best" if goal == "hits" and not has_limits else goal
 
 
 def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
@@ -255,7 +255,7 @@ class LedgerPool(CandidatePool):
         """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
-        self.lots = np.empty(0) if self._is_read or isinstance(built.spec.scheduler, LotterySpec) else None
+        self.lots = np.empty(0) if self._is_read or built.spec.scheduler.knows_chance else None
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)

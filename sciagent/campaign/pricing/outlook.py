@@ -1,12 +1,11 @@
-"""The outlook of an open candidate in a priced campaign, in numbers and in words.
-
-The chance of a hit of waiting candidates, by the campaign's current law.
+"""The outlook of waiting candidates in a priced campaign: chance of a hit, index and next rung, in numbers and in
+words.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -14,17 +13,16 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
-from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.chosen_units import shown_limit, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.errors import SciagentError
+from sciagent.scheduling.indices import CandidateGroup
 from sciagent.scheduling.law.stack import foretell
 from sciagent.scheduling.rules.warm_up import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws
 from sciagent.store.results.evidence import read_watermark
 from sciagent.store.views import campaign_counts
 
@@ -32,7 +30,7 @@ COMPARED = 3000  # most open candidates that are evaluated to count those with a
 MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
-def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
+def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
     if (n := campaign_counts.members(connection, row.id)) > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
@@ -126,9 +124,7 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     are_few = len(open_) <= COMPARED
     of = np.union1d(open_, [row]) if are_few else np.array([row])
     place = int(np.searchsorted(of, row))
-    [(group, at)] = [
-        (group, int(at)) for group in scheduler.evaluate(pool, of) for at in np.flatnonzero(group.places == place)
-    ]
+    group, at = _group_with(scheduler.evaluate(pool, of), place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
     # at most the price of its own index, so that a candidate below the price has purchases, too
@@ -139,6 +135,14 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
         later = later | {rung: later.get(rung, 1.0)}
         rung = waiting[0]
     return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
+
+
+def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[CandidateGroup, int]:
+    """Returns the group that holds the candidate at a place, and the candidate's index in it."""
+    for group in groups:
+        for at in np.flatnonzero(group.places == place):
+            return group, int(at)
+    raise LookupError(f"no group holds place {place}")
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
@@ -206,39 +210,3 @@ def _next(label: str, cost: dict[str, float], share: float | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
-
-
-MOST = 3000  # number of candidates above which rebuilding the law takes too long for a list
-
-
-def with_chances(
-    ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
-) -> list[BestCandidate]:
-    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
-    counts hits."""
-    waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
-    if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
-        return list(best)
-    from sciagent.campaign.core.opening import open_for_people
-    from sciagent.campaign.pricing.priced_campaign import remake
-
-    try:
-        campaign = remake(open_for_people(ledger, row.name), connection)
-    except (SciagentError, OSError):
-        return list(best)  # files or verifiers are missing; `sciagent explain` names them
-    if campaign is None or campaign.schema.aims.kind != "hits":
-        return list(best)
-    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
-    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
-
-
-def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
-    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
-    import numpy as np
-
-    pool = campaign.pool
-    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
-    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
-    if asked:
-        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
-    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

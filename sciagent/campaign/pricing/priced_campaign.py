@@ -21,19 +21,19 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.rules.priced import SOME, Priced
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 
 STEP = 0.5  # exponent of the ratio of drawn to left by which a weight is multiplied
 LEAST = 1e-4  # weight of a resource that is not scarce
-FLOOR = 1e-9  # least cost of a job, as a share of the budget: no job is free
+LEAST_COST = 1e-9  # least cost of a job, as a share of the budget: no job is free
 DECIDING = 1e-3  # least time of a decision in seconds
 TIMES = ("core_seconds", "gpu_seconds")
 WALL = "wall_seconds"  # the allowance of all workers' wall time
@@ -81,7 +81,7 @@ class Numeraire:
                 total += np.minimum(amounts, most.get(resource, math.inf)) * (weight / allowance.limit)
             elif allowance.rung is not None:
                 total[:, allowance.rung] += weight / allowance.limit
-        return np.maximum(total, FLOOR, out=total)
+        return np.maximum(total, LEAST_COST, out=total)
 
     def share(self, amounts: Mapping[str, float]) -> float:
         """Converts amounts, by allowance, to a share of the whole budget; an allowance without an amount adds
@@ -93,7 +93,7 @@ class Numeraire:
         """Returns adjusted weights. drawn: expected amount taken of each allowance; left: amount available."""
         if len(self.allowances) < 2:
             return self.weights
-        ratio = np.array([(drawn[a.name] + FLOOR) / max(left[a.name], FLOOR) for a in self.allowances])
+        ratio = np.array([(drawn[a.name] + LEAST_COST) / max(left[a.name], LEAST_COST) for a in self.allowances])
         moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** STEP
         weights: Array = np.maximum(moved / moved.sum(), LEAST)
         weights /= weights.sum()

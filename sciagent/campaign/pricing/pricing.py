@@ -206,10 +206,12 @@ class Pricing(Purchasing):
         of: list[int] = np.flatnonzero(np.isin(pool.ids, [*tasks])).tolist()
         rung = {row: PaidIndex(places[tasks[int(pool.ids[row])]]) for row in of}
         rows = list(rung)
-        pool.pending[rows] = pool.closed[rows, list(rung.values())] = False
+        pool.pending[rows] = False
+        pool.closed[rows, list(rung.values())] = False
         self._look(connection, set())
         ranked = [*self._queue, *self.priced.further(pool, len(pool.open))]
-        pool.pending[rows] = pool.closed[rows, list(rung.values())] = True
+        pool.pending[rows] = True
+        pool.closed[rows, list(rung.values())] = True
         price = self._numeraire.price(self.priced.price)
         left = Counter(rung.values())
         kept = dict[int, Choice]()
@@ -351,7 +353,8 @@ class Pricing(Purchasing):
         pool = self.pool
         in_play = ~pool.out[rows] | np.any(pool.closed[rows], axis=1)
         if np.any(in_play != self._in_play[rows]):
-            self._free = self._wanted = None
+            self._free = None
+            self._wanted = None
         elif self._wanted is not None:
             wanted = self._is_wanted(rows)
             self._count += int(wanted.sum()) - int(self._wanted[rows].sum())
@@ -360,7 +363,8 @@ class Pricing(Purchasing):
     def _cost(self) -> None:
         """Computes the expected costs of all jobs again."""
         self._campaign.price_jobs()
-        self._free = self._wanted = None
+        self._free = None
+        self._wanted = None
 
     def _look(self, connection: Connection, put_off: Set[int]) -> None:
         """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""

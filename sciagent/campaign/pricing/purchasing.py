@@ -1,6 +1,6 @@
 """Connects a campaign's scheduler to the ledger: fills its candidate pool and turns purchases into choices.
 
-The purchases of one dispatch: the choices so far, and the order in which their jobs start.
+The choices of one dispatch are kept in the order in which their jobs start.
 """
 
 from __future__ import annotations

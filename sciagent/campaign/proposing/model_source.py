@@ -142,7 +142,7 @@ class ModelSource:
             goal = briefing.goal(built)
             digest = briefing.digest(connection, built)
             left = briefing.left_text(briefing.left(connection, built))
-            skills = [skill.told for skill in self._spec.skills]
+            skills = [skill.prompt_text for skill in self._spec.skills]
             messages = opening(
                 goal, digest, left, self._tools.listed, self._structured, skills, self._built.subject.words.many
             )

@@ -1,6 +1,6 @@
-"""The novelty of proposals: whether candidate and family are new to the ledger, and the nearest of the latest ones.
+"""What a proposer is told of earlier candidates: whether one is new, what resembles it, and which are the best so far.
 
-Reads the best candidates of a campaign and what it has measured of them, for proposers.
+A proposal may be new in the candidate itself, or in its family.
 """
 
 from __future__ import annotations

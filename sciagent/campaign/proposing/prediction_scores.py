@@ -15,9 +15,8 @@ from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, convert
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.views import episodes as ask
 from sciagent.store.views.candidates import rung_values
-from sciagent.store.views.episodes import PredictionMade
+from sciagent.store.views.episodes import PredictionMade, predictions_made
 
 CHUNK = 500
 
@@ -141,6 +140,6 @@ def answered(
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
     """Returns the scores of the latest n predictions of all proposers: {(rung, property): record}, in ladder order."""
     records: dict[tuple[int, str, str], PredictionRecord] = {}
-    for rung, name, _, *numbers in answered(connection, row, ask.predictions(connection, row, n)):
+    for rung, name, _, *numbers in answered(connection, row, predictions_made(connection, row, n)):
         records.setdefault((rung.position, rung.name, name), PredictionRecord()).add(*numbers)
     return {(rung, name): record for (_, rung, name), record in sorted(records.items())}

@@ -89,7 +89,8 @@ class Source(Protocol):
 class ScriptSource:
     """The source for `evolve` and `screen`. All turns of a campaign belong to one trajectory."""
 
-    is_busy = is_ready = False
+    is_busy = False
+    is_ready = False
     patience = 25
     fault: str | None = None
 

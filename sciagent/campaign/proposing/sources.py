@@ -68,8 +68,12 @@ class SideBySide:
 
     @property
     def total(self) -> int | None:
-        totals = [member.source.total for member in self._members]
-        return None if None in totals else sum(total for total in totals if total is not None)
+        total = 0
+        for member in self._members:
+            if member.source.total is None:
+                return None
+            total += member.source.total
+        return total
 
     @property
     def fault(self) -> str | None:
@@ -202,4 +206,4 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
         return LocalPolicy(spec.model)
     except UnknownNameError as error:
         what = spec.model if spec.model == "smollm2" else f"PATH --name {spec.model}"
-        raise UsageError(f"{error}; bring it with: sciagent models add {what}") from None
+        raise UsageError(f"{error}; bring it with: sciagent models {what}") from None

@@ -300,24 +300,29 @@ class CampaignWorkbench:
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         known = candidates.ids_of(connection, {key for new in fresh for key in new.entry.given.parents})
-        rows = [
-            {
-                "candidate_id": new.id,
-                "parent_id": known[key],
-                "proposal_id": new.proposal_id,
-                "operation": new.entry.given.operation[:100],
-            }
-            for new in fresh
-            for key in dict.fromkeys(new.entry.given.parents)
-            if key in known
-        ]
+        rows = []
+        for new in fresh:
+            for key in dict.fromkeys(new.entry.given.parents):
+                if key not in known:
+                    continue
+                row = {
+                    "candidate_id": new.id,
+                    "parent_id": known[key],
+                    "proposal_id": new.proposal_id,
+                    "operation": new.entry.given.operation[:100],
+                }
+                rows.append(row)
         if rows:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
         """Writes one attempt for what a fast rung computed in a turn; of an inline rung, one for each candidate."""
         mine = [entry for entry in self._entries if entry.turn_id == turn_id]
-        batch = [(e.candidate, result) for e in mine for r, result in e.computed if r is rung and e.candidate]
+        batch = []
+        for entry in mine:
+            for computed_rung, result in entry.computed:
+                if computed_rung is rung and entry.candidate:
+                    batch.append((entry.candidate, result))
         if not batch:
             return
         files = store_files(self._built.ledger, [result for _, result in batch])
@@ -338,11 +343,10 @@ class CampaignWorkbench:
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
-        rows = [
-            {"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike}
-            for new in fresh
-            for rung, evidence_id in new.entry.reused
-        ]
+        rows = []
+        for new in fresh:
+            for rung, evidence_id in new.entry.reused:
+                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike})
         standings.decide(connection, self._built.row.id, rows)
 
 

@@ -1,17 +1,15 @@
-"""Space groups by spglib: positions from an asymmetric unit, orbits with Wyckoff letters, and prototype labels.
+"""Cells of crystals: built within bounds from sites or space groups, labelled by symmetry, and scaled to their bonds.
 
-Sources: Togo, Shinohara, Tanaka, Sci. Technol. Adv. Mater. Meth. 4, 2384822 (2024), spglib; Mehl et al., Comput. Mater.
-Sci. 136, S1 (2017), labels; Goodall et al., Sci. Adv. 8, eabn4117 (2022), the letters that other origins and axes give.
+Space groups, orbits with Wyckoff letters and prototype labels are by spglib. Sources: Togo, Shinohara, Tanaka, Sci.
+Technol. Adv. Mater. Meth. 4, 2384822 (2024), spglib; Mehl et al., Comput. Mater. Sci. 136, S1 (2017), labels; Goodall
+et al., Sci. Adv. 8, eabn4117 (2022), the letters that other origins and axes give.
 
-Builds crystals from a cell and its sites within bounds of size and time, whatever the numbers are.
-
-Scales a structure to the volume at which its bonds are the sums of two atomic radii.
-
-The volume follows from elements, shape of the cell and coordinates alone. Two routes to one decoration thus end at one
-volume and one key. A bond belongs to its more electropositive atom. The mean bond of an atom is weighted as in the
-effective coordination number, and the atom with the tightest bonds sets the volume. For 31 common compounds the lattice
-constants lie 4 % from the measured ones on average (tests/chemistry/crystals/test_cells_scaling.py); relax them before
-anything depends on them.
+A structure is scaled to the volume at which its bonds are the sums of two atomic radii. The volume follows from
+elements, shape of the cell and coordinates alone. Two routes to one decoration thus end at one volume and one key. A
+bond belongs to its more electropositive atom. The mean bond of an atom is weighted as in the effective coordination
+number, and the atom with the tightest bonds sets the volume. For 31 common compounds the lattice constants lie 4 % from
+the measured ones on average (tests/chemistry/crystals/test_cells_scaling.py); relax them before anything depends on
+them.
 
 Source: Hoppe, Z. Kristallogr. 150, 23 (1979), weights. The radii are those of `contacts`.
 """

@@ -138,13 +138,14 @@ def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Poi
     smallest = np.full(len(structure), np.inf)
     np.minimum.at(smallest, found.first, found.ratios)
     near = found.ratios <= BOND * np.minimum(smallest[found.first], smallest[found.second])
-    sticks = [
-        (seen[i, image], seen[j, other])
-        for i, j, vector in zip(found.first[near], found.second[near], found.images[near], strict=True)
-        for (index, image) in seen
-        if index == i and (other := tuple(int(a + b) for a, b in zip(image, vector, strict=True))) is not None
-        if (j, other) in seen and (i, image) < (j, other)
-    ]
+    sticks = []
+    for i, j, vector in zip(found.first[near], found.second[near], found.images[near], strict=True):
+        for index, image in seen:
+            if index != i:
+                continue
+            other = tuple(int(a + b) for a, b in zip(image, vector, strict=True))
+            if (j, other) in seen and (i, image) < (j, other):
+                sticks.append((seen[i, image], seen[j, other]))
     balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in seen.items()]
     return sorted(balls, key=lambda ball: ball.depth), sticks
 

@@ -1,13 +1,10 @@
-"""The edits of crystals under the names that searches and tools use.
+"""Edits of crystals by name, and the moves of a search, which draw among them.
 
-Substitutes of an element, weighted by how often known compounds of one structure exchange their ions.
-
-An ion is only exchanged for one of the same charge. Where the charge is unknown or unlisted, as in an alloy, all
-charges of the element count.
+Substitutes of an element are weighted by how often known compounds of one structure exchange their ions. An ion is only
+exchanged for one of the same charge. Where the charge is unknown or unlisted, as in an alloy, all charges of the
+element count.
 
 Source: Hautier et al., Inorg. Chem. 50, 656 (2011); the weights are those of pymatgen-core.
-
-Edits of crystals by name, and the moves of a search, which draw among them.
 
     substitute Cs Rb            perovskite CsSnI3   -> RbSnI3
     substitute half Sn Ge                           -> Cs2SnGeI6
@@ -76,7 +73,8 @@ def _exchanges() -> Mapping[tuple[str, str, int], float]:
         if None in ions or ions[0][1] != ions[1][1]:  # type: ignore[index]
             continue
         (a, charge), (b, _) = ions  # type: ignore[misc]
-        found[a, b, charge] = found[b, a, charge] = math.exp(float(weight))
+        found[a, b, charge] = math.exp(float(weight))
+        found[b, a, charge] = found[a, b, charge]
     return found
 
 

@@ -1,14 +1,13 @@
 """Text notations of crystals: reads every one that people use, within bounds, and writes one line without loss.
 
-Reads structures in CIF text of strangers: each block is trimmed and counted before pymatgen interprets it.
+CIF text of strangers is trimmed and counted, block by block, before pymatgen interprets it.
 
 pymatgen parses symmetry operations by regular expressions and evaluates no text. Its time grows with atoms times
 operations, both of which a short text can state, and with the square of some runs of characters; hence the bounds.
 
-Reads POSCAR, extended XYZ and JSON as crystals, without objects that a text could name.
-
-The readers are our own, since those of libraries allocate what a count in the text asks for, or import the classes
-that a JSON names. POSCAR: VASP 5 with a line of symbols. Extended XYZ: one frame with `Lattice` and `Properties`.
+POSCAR, extended XYZ and JSON are read by code of our own, since the readers of libraries allocate what a count in the
+text asks for, or import the classes that a JSON names. POSCAR: VASP 5 with a line of symbols. Extended XYZ: one frame
+with `Lattice` and `Properties`.
 """
 
 from __future__ import annotations

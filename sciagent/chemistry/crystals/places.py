@@ -1,6 +1,6 @@
-"""The places of a crystal that edits name: its elements, orbits, cell and voids, numbered from 1.
+"""The places of a crystal that edits name, such as elements, orbits, cell and voids, and the bounds on the results.
 
-Bounds on the crystals that edits return, and the check of each child.
+Places are numbered from 1. Each child of an edit is checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The shorthand `perovskite: Cs Sn I`: a prototype and the elements on its places, in the order of its formula.
+"""Prototypes of crystals: the shorthand `perovskite: Cs Sn I`, families of one structure, and oxidation states that
+balance.
 
-Common prototypes are in `prototypes.csv`: the setting of the space group by its number in spglib, the cell relative to
-a, and one position for each orbit, with a letter for its element. Other prototypes are named by their AFLOW label,
-such as `AB3_oC8_65_a_bf: Cd Pt`; their elements are in the order of the letters. Cells have the volume of `scaling`.
+A shorthand is a prototype and the elements on its places, in the order of its formula. Common prototypes are in
+`prototypes.csv`: the setting of the space group by its number in spglib, the cell relative to a, and one position for
+each orbit, with a letter for its element. Other prototypes are named by their AFLOW label, such as `AB3_oC8_65_a_bf: Cd
+Pt`; their elements are in the order of the letters. Cells have the volume of `scaling`.
 
 Sources: Mehl et al., Comput. Mater. Sci. 136, S1 (2017), the AFLOW library, as pymatgen ships it. Not from there:
 Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig, Gibbs, Phys. Chem. Miner. 4, 317
@@ -10,17 +12,15 @@ Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig,
 triphylite; Hazen, Finger, Mariathasan, J. Phys. Chem. Solids 46, 253 (1985), scheelite; Novak, Gibbs, Am. Mineral. 56,
 791 (1971), garnet; Nelmes, Kuhs, Solid State Commun. 54, 721 (1985), tetragonal perovskite; textbook values for others.
 
-Families of crystals: prototypes, and the structure matches that find near-duplicates.
+Families are prototypes, and structure matches find near-duplicates. The key of a crystal cannot survive noise: a
+distance at the edge of a bin changes it. `same` tells whether two crystals are one structure at nearly one volume, such
+as a structure before and after a copy with fewer digits. `relaxed_distance` asks the same of two relaxed cells, which
+differ by what their relaxations have left.
 
-The key of a crystal cannot survive noise: a distance at the edge of a bin changes it. `same` tells whether two crystals
-are one structure at nearly one volume, such as a structure before and after a copy with fewer digits.
-`relaxed_distance` asks the same of two relaxed cells, which differ by what their relaxations have left.
-
-Oxidation states that balance a formula, the likeliest first.
-
-Each element has one state; if no such assignment is neutral, one element may have a mean between two of its states, as
-iron in Fe3O4. States are ranked by how many are unusual, and assignments after those in which the anions are the more
-electronegative elements (Pauling's order).
+Oxidation states that balance a formula come in order, the likeliest first. Each element has one state; if no such
+assignment is neutral, one element may have a mean between two of its states, as iron in Fe3O4. States are ranked by how
+many are unusual, and assignments after those in which the anions are the more electronegative elements (Pauling's
+order).
 
 States: pymatgen's `common_oxidation_states` and those found in the ICSD.
 """
@@ -398,7 +398,11 @@ def _mixed(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
 
 def _made(formula: tuple[tuple[str, int], ...], states: list[float] | list[int], unusual: int) -> Assignment:
     named = {symbol: float(state) for (symbol, _), state in zip(formula, states, strict=True)}
-    pairs = [(a, b) for a in named for b in named if named[a] > 0 > named[b]]
+    pairs = []
+    for a in named:
+        for b in named:
+            if named[a] > 0 > named[b]:
+                pairs.append((a, b))
     values = {symbol: electronegativity(symbol) for symbol in named}
     misordered = sum((values[a] or 0.0) > (values[b] or 0.0) + ALIKE for a, b in pairs)
     return Assignment(named, unusual, misordered)

@@ -28,8 +28,11 @@ ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
 
 def draw(rng: random.Random, elements: Sequence[str], valence: int) -> str | None:
     """Draws an element that can have `valence` bonds; None if there is none."""
-    fit = [e for e in elements if e in WEIGHT and VALENCE[e] >= valence]
-    return rng.choices(fit, weights=[WEIGHT[e] for e in fit])[0] if fit else None
+    fit = [element for element in elements if element in WEIGHT and VALENCE[element] >= valence]
+    if not fit:
+        return None
+    [drawn] = rng.choices(fit, weights=[WEIGHT[element] for element in fit])
+    return drawn
 
 
 def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
@@ -99,12 +102,13 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
     """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
     child = parts.kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
-    changes = [
-        (bond.GetIdx(), order)
-        for bond in child.GetBonds()
-        for place, order in enumerate(ORDERS, start=1)
-        if 0 != place - bond.GetBondTypeAsDouble() <= min(hydrogens[a.GetIdx()] for a in ends(bond))
-    ]
+    changes = []
+    for bond in child.GetBonds():
+        spare = min(hydrogens[atom.GetIdx()] for atom in ends(bond))
+        for number, order in enumerate(ORDERS, start=1):
+            rise = number - bond.GetBondTypeAsDouble()
+            if rise != 0 and rise <= spare:
+                changes.append((bond.GetIdx(), order))
     if not changes:
         return None
     index, order = rng.choice(changes)
@@ -124,7 +128,9 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     arms, removed = found
     ring = rng.choice(RINGS)
-    free = [a.GetIdx() for a in parts.fragment(ring).GetAtoms() for _ in range(a.GetTotalNumHs())]
+    free = list[int]()
+    for atom in parts.fragment(ring).GetAtoms():
+        free += [atom.GetIdx()] * atom.GetTotalNumHs()
     rng.shuffle(free)
     if len(free) < len(arms):
         return None
@@ -155,12 +161,11 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     distance = Chem.GetDistanceMatrix(mol)
     rings = [set(r) for r in mol.GetRingInfo().AtomRings()]
     aromatic = {a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic()}
-    pairs = [
-        (i, j)
-        for n, i in enumerate(open_atoms)
-        for j in open_atoms[n + 1 :]
-        if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings))
-    ]
+    pairs = []
+    for n, i in enumerate(open_atoms):
+        for j in open_atoms[n + 1 :]:
+            if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings)):
+                pairs.append((i, j))
     if not pairs:
         return None
     child = parts.kekule(mol)

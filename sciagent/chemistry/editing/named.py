@@ -165,7 +165,10 @@ def choices(smiles: str, edit: str, what: str | None = None, site: int | None = 
     if named.by_group:
         return [(s.name, s) for s in where if what in (None, s.name)]
     whats = [what or ""] if what or not named.whats else named.whats
-    return [(chosen, s) for s in where for chosen in whats]
+    pairs = list[tuple[str, Site]]()
+    for place in where:
+        pairs.extend((chosen, place) for chosen in whats)
+    return pairs
 
 
 def children(
@@ -180,12 +183,11 @@ def children(
     absent = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(pattern(smarts)))
     bounded = replace(limits, forbidden=(*limits.forbidden, *absent))
     with rdkit_messages():
-        products = {
-            accepted(child, (mol,), bounded)
-            for chosen, where in choices(smiles, edit, what, site)
-            for place in where.places
-            for child in NAMED_EDITS[edit].build(mol, place, chosen)
-        }
+        products = set()
+        for chosen, where in choices(smiles, edit, what, site):
+            for place in where.places:
+                for child in NAMED_EDITS[edit].build(mol, place, chosen):
+                    products.add(accepted(child, (mol,), bounded))
     return sorted(text for text in products if text is not None)
 
 
@@ -273,8 +275,14 @@ def _group_names() -> dict[str, str]:
 
 def _ring_name(mol: Any, system: set[int]) -> str:
     """Returns the ring's name in the table, with its double-bonded atoms, or its number of atoms."""
-    bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
-    substituents = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
+    bonds = []
+    for i in system:
+        for bond in mol.GetAtomWithIdx(i).GetBonds():
+            if bond.GetBondType() == Chem.BondType.DOUBLE:
+                bonds.append(bond)
+    substituents = set()
+    for bond in bonds:
+        substituents |= {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()} - system
     return _skeleton_names().get(_skeleton(mol, system | substituents), f"ring of {len(system)} atoms")
 
 

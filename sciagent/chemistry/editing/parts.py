@@ -4,7 +4,7 @@ The steps add or remove a group, or exchange a ring, a linker or an element, at 
 results. Stereocentres that keep their neighbours keep their configuration. A new group takes the place of the hydrogen
 or group that it replaces.
 
-Tables for the edits: named substituents, rings, linkers, and edits written as reaction SMARTS.
+The tables have named substituents, rings, linkers, and edits written as reaction SMARTS.
 
 Templates use ring closure 9, which parents do not use. `*` in a linker marks its two ends.
 """

@@ -3,7 +3,7 @@
 Candidates travel as keys, and as *notations*: texts that `Reading.apply` reads back to the same candidate. A molecule's
 notation is its SMILES, a crystal's one line of JSON. `Candidate.text` is for people, and need not be readable.
 
-The edits of a subject: the moves of a search, and the edits that a model calls by name.
+The edits of a subject are the moves of a search, and those that a model calls by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Crystals as a subject: cells, prototypes and structure matching by pymatgen and spglib.
-
-The edits of crystals, as an edit set.
-"""
+"""Crystals as a subject: cells, prototypes and structure matching by pymatgen and spglib, and their edits."""
 
 from __future__ import annotations
 

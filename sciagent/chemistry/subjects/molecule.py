@@ -1,8 +1,6 @@
-"""Molecules as a subject: SMILES, InChI, scaffolds and fingerprints by RDKit.
+"""Molecules as a subject: SMILES, InChI, scaffolds and fingerprints by RDKit, their edits, and their drawings.
 
-The edits of molecules, as an edit set.
-
-Draws molecules as SVG with colours from CSS, so that a drawing suits light, dark and print.
+Drawings are SVG with colours from CSS, so that a drawing suits light, dark and print.
 """
 
 from __future__ import annotations

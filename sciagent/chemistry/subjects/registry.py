@@ -1,8 +1,7 @@
-"""The registry of subjects: the entry point group `sciagent.subjects`.
+"""The registry of subjects, the entry point group `sciagent.subjects`: candidates of any subject are restored and drawn
+here.
 
-Drawings of candidates, whatever they are.
-
-Restores candidates from the payloads of the ledger and from the records that processes exchange.
+Candidates are restored from the payloads of the ledger and from the records that processes exchange.
 """
 
 from __future__ import annotations

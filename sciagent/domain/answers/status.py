@@ -1,7 +1,4 @@
-"""The status of a campaign, with the results of the scheduler's audit of its own choices.
-
-The comparison of two campaigns.
-"""
+"""The answers on whole campaigns: the status of one, with its scheduler's audit, and the comparison of two."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`.
 
-The base model of answers: frozen, without extra fields; each field is explained by the docstring below it.
+Answers are frozen models without extra fields; each field is explained by the docstring below it.
 
-The distance of a value from the limits of its objective, with two measures of its certainty.
+A limit of an objective lies at a distance from the value, with two measures of its certainty.
 
 The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
 distance of the method's values from experiment for other molecules. They are never added, and neither replaces the
@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAda
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sciagent.domain.candidates import Names, label, smiles_of, structure_heading
+from sciagent.domain.candidates import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show, stated
@@ -201,7 +201,7 @@ class CandidateName(StructureText):
     @property
     def name(self) -> str:
         """Its identifier in the input files; empty without one."""
-        return label(self.names)
+        return identifier_text(self.names)
 
 
 class ShownValue(AnswerModel):

@@ -1,8 +1,8 @@
-"""The message broker: checks its URL, names its queues, opens connections with time limits.
+"""The messages of workers: the broker with its queues, and the token "there is work in QUEUE".
 
-The wire format of a token, "there is work in QUEUE". Workers refuse all other messages.
+Connections to the broker have time limits. Workers refuse every message that is no token.
 
-It has the form of a Celery task (message protocol 2), so that Celery's workers accept it.
+A token has the form of a Celery task (message protocol 2), so that Celery's workers accept it.
 """
 
 from __future__ import annotations

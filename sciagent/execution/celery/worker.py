@@ -4,7 +4,7 @@ Celery hands tokens to the threads of a worker and decides nothing else. The led
 its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
 and there are no results, retries or time limits. A token is never delivered again; a job is, if its lease expires.
 
-Celery's message consumer and Redis transport, made safe for brokers to which other programs can write.
+Celery's message consumer and Redis transport are made safe for brokers to which other programs can write.
 """
 
 from __future__ import annotations

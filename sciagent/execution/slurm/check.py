@@ -66,7 +66,8 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
             faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
     except SlurmError as error:
         faults.append(str(error))
-    request = rehearsal = None
+    request = None
+    rehearsal = None
     try:
         request = choose_partition(site, need)
         rehearsal = slurm.rehearse(request) if partitions else None

@@ -1,4 +1,4 @@
-"""Runs Slurm's commands at one site: submits job arrays, and reads their states without accounting (sacct).
+"""The job arrays of one Slurm site: they are submitted, cancelled, and read back without accounting (sacct).
 
 Commands get lists of arguments, never a shell's line, and an environment of a few known variables. Variables such as
 SBATCH_PARTITION or SQUEUE_FORMAT are not passed on, since they would change requests and output.
@@ -10,10 +10,8 @@ system's profile, which is read after the traps are set. Before the end of the w
 The script sends TERM to the command, waits for it and ends with 124, whatever the command's exit code. Otherwise a job
 stopped at its time limit would count as COMPLETED.
 
-The folder of one array, shared with the nodes, and the states of its elements.
-
-The folder holds the elements' tasks, the script, and the files that elements leave. Their states follow from these
-files and from squeue.
+Each array has a folder, shared with the nodes, with the elements' tasks, the script, and the files that elements leave.
+Their states follow from these files and from squeue.
 
 SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
     elements.json           the task of each element, by its number
@@ -369,9 +367,15 @@ class Slurm:
             "--export=ALL",
             f"--signal=B:USR1@{self.site.wall.warning_seconds}",
         ]
-        words += [f"--gres=gpu:{request.gpus}"] if request.gpus else []
-        words += [f"--licenses={','.join(f'{name}:{n}' for name, n in request.licences)}"] if request.licences else []
-        words += [f"--{key}={name}" for key in ("account", "qos") if (name := getattr(partition, key))]
+        if request.gpus:
+            words.append(f"--gres=gpu:{request.gpus}")
+        if request.licences:
+            licences = ",".join(f"{name}:{n}" for name, n in request.licences)
+            words.append(f"--licenses={licences}")
+        if partition.account:
+            words.append(f"--account={partition.account}")
+        if partition.qos:
+            words.append(f"--qos={partition.qos}")
         return [*words, *self.site.options]
 
 

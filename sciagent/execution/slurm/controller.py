@@ -303,7 +303,8 @@ class SubmitFailures:
             self.fault = (
                 f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
                 f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "
-                f"correct the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
+                f"correct the profile of {self._site}, or ask whoever runs the cluster; "
+                "sciagent doctor --site PROFILE says more"
             )
         with self._ledger.read() as connection:
             at_work = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
@@ -313,18 +314,21 @@ class SubmitFailures:
                 f"{self._failure_text}; correct the profile of {self._site}, or what it names: python, modules, "
                 "environment"
             )
-        news: list[tuple[Sequence[int], str | None]] = [] if self._never_started else [(taken, None)]
+        warnings: list[tuple[Sequence[int], str | None]] = [] if self._never_started else [(taken, None)]
         for refusal in refused:
             partition = refusal.request.partition.name
-            news.append((refusal.job_ids, f"Slurm refuses jobs of partition {partition}: {refusal.why}"))
+            warnings.append((refusal.job_ids, f"Slurm refuses jobs of partition {partition}: {refusal.why}"))
         if taken or refused:
-            self._warn(news)
+            self._warn(warnings)
 
-    def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
-        """Record warnings for campaigns. news: (job ids, warning; None clears it); a campaign's last entry counts."""
+    def _warn(self, warnings: Iterable[tuple[Sequence[int], str | None]]) -> None:
+        """Record warnings for campaigns.
+
+        warnings: (job ids, warning; None clears it); a campaign's last entry counts.
+        """
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
-            for job_ids, warning in news:
+            for job_ids, warning in warnings:
                 by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), warning)
             for campaign_id, warning in by_campaign.items():
                 campaigns.set_slurm_warning(connection, campaign_id, warning)
@@ -343,7 +347,8 @@ def grouped(waiting: Sequence[WaitingExternalJob]) -> list[list[WaitingExternalJ
         alike = (job.rung_id, job.needs, job.memory_mb, job.together)
         group = open_groups.get(alike)
         if group is None or len(group) >= job.together:
-            group = open_groups[alike] = []
+            group = []
+            open_groups[alike] = group
             groups.append(group)
         group.append(job)
     return groups

@@ -1,6 +1,6 @@
 """Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message.
 
-Checkpoints of long verifications. Each attempt has its own folder, which starts as a copy of the previous attempt's.
+A long verification has checkpoints. Each attempt has its own folder, which starts as a copy of the previous attempt's.
 A worker that lost its lease and still writes changes only its own files.
 """
 

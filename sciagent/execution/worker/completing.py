@@ -337,7 +337,8 @@ def _mark_ends(connection: Connection, attempt_ids: Sequence[int], recorded: Seq
 def _refuse(connection: Connection, late: Sequence[JobResult]) -> dict[int, Mapping[str, float]]:
     """Book the cost of late results, beyond what was booked when their lease was lost. A result that was already
     written is skipped. Returns {attempt id: cost booked before} of the others."""
-    booked_by_id = attempts.booked(connection, [result.job.claim.attempt_id for result in late]) if late else {}
+    late_ids = [result.job.claim.attempt_id for result in late]
+    booked_by_id = attempts.booked(connection, late_ids) if late_ids else {}
     bills = []
     ends = []
     raised = dict[int, Mapping[str, float]]()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.execution.worker.completing import lost_with_host
-from sciagent.execution.worker.registration import Held, Keeper
+from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
@@ -43,7 +43,7 @@ class _Call:
     jobs: Jobs
     request: Request
     worker: Worker | None = None
-    held: Held = field(init=False)
+    held: RenewedLeases = field(init=False)
 
     def end(self) -> None:
         if self.worker is not None:
@@ -62,7 +62,7 @@ class LocalPool:
         self.running = 0
         """Number of running and waiting calls."""
         self._bell = bell
-        self._keeper = Keeper(ledger)
+        self._renewer = LeaseRenewer(ledger)
         self._inbox: queue.Queue[_Call | None] = queue.Queue()
         self._taken = 0  # slots of running and waiting calls
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -88,7 +88,7 @@ class LocalPool:
             self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
             self._threads[-1].start()
         call = _Call(jobs, request)
-        call.held = self._keeper.hold([job.claim for job in jobs], call.end)
+        call.held = self._renewer.hold([job.claim for job in jobs], call.end)
         self._inbox.put(call)
 
     def recall(self) -> list[Jobs]:
@@ -96,7 +96,7 @@ class LocalPool:
         recalled = []
         with contextlib.suppress(queue.Empty):
             while (call := self._inbox.get_nowait()) is not None:
-                self._keeper.release(call.held)
+                self._renewer.release(call.held)
                 self._count(call.request.limits.threads, -1)
                 recalled.append(call.jobs)
         return recalled
@@ -128,7 +128,7 @@ class LocalPool:
             thread.join(timeout=10)
         for worker in self._workers:
             worker.close()
-        self._keeper.close()
+        self._renewer.close()
 
     def _serve(self) -> None:
         worker: Worker | None = None
@@ -141,7 +141,7 @@ class LocalPool:
                 results = _lost(call, "cancelled") if call.held.gone else worker.run(call.request)
             except Exception as error:  # noqa: BLE001 - every error must reach the driver
                 results = _lost(call, f"{type(error).__name__}: {error}")
-            self._keeper.release(call.held)
+            self._renewer.release(call.held)
             gone = bool(call.held.gone)
             self.completed.put(Completed(call.jobs, results, call.request.limits.threads, gone))
             self._bell.set()

@@ -1,6 +1,7 @@
-"""Keeps a worker's row in the ledger, and takes back jobs of dead workers.
+"""Shows that a worker lives: keeps its row in the ledger, renews the leases of its jobs, and takes back jobs of dead
+workers.
 
-The keeper: a thread that renews leases of running jobs, and ends jobs that were cancelled or lost their lease.
+The renewer is a thread. It also ends jobs that were cancelled or lost their lease.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Presence:
         self._on_drain = on_drain
         self._on_reap = on_reap
         self._registered = False
-        self._seen_at = self._reaped_at = -SEEN_SECONDS
+        self._seen_at = -SEEN_SECONDS
+        self._reaped_at = -SEEN_SECONDS
 
     def serve(self, ledger: Ledger, stop: threading.Event) -> None:
         """Call `step` until `stop` is set. A ledger that is away is tried again."""
@@ -102,7 +104,7 @@ BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 
 @dataclass(eq=False)
-class Held:
+class RenewedLeases:
     """Jobs whose leases are renewed together."""
 
     claims: list[Claim]
@@ -113,25 +115,25 @@ class Held:
     """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
 
 
-class Keeper:
+class LeaseRenewer:
     """Renews the leases of all jobs of one process. The database may be away for as long as a lease lasts."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._held: set[Held] = set()
+        self._held: set[RenewedLeases] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name="lease renewer", daemon=True)
         self._thread.start()
 
-    def hold(self, claims: Sequence[Claim], end: Callable[[], None]) -> Held:
+    def hold(self, claims: Sequence[Claim], end: Callable[[], None]) -> RenewedLeases:
         """Renew the leases of these jobs until `release`. end: see `Held`."""
-        held = Held(list(claims), end)
+        held = RenewedLeases(list(claims), end)
         with self._lock:
             self._held.add(held)
         return held
 
-    def release(self, held: Held) -> None:
+    def release(self, held: RenewedLeases) -> None:
         with self._lock:
             self._held.remove(held)
 

@@ -27,7 +27,7 @@ from sciagent.execution.worker.completing import (
     lost_with_host,
     store_files,
 )
-from sciagent.execution.worker.registration import Held, Keeper
+from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
@@ -65,7 +65,7 @@ class Runner:
     """One slot of a worker. Only one thread uses it, but any thread may call `stop`.
 
     owner: owner of its leases. scratch: folder for jobs, on a disk of this machine. registered: the slot's worker; None
-    on a cluster, where a job has one core and `memory_mb`. keeper: renews leases; the slots of a process share it.
+    on a cluster, where a job has one core and `memory_mb`. renewer: renews leases; the slots of a process share it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Runner:
         *,
         memory_mb: float = math.inf,
         registered: NewWorker | None = None,
-        keeper: Keeper | None = None,
+        renewer: LeaseRenewer | None = None,
     ) -> None:
         self.owner = owner
         self._ledger = ledger
@@ -85,8 +85,8 @@ class Runner:
         self._scratch = scratch
         self._memory_mb = memory_mb
         self._registered = registered
-        self._own_keeper = keeper is None
-        self._keeper = keeper or Keeper(ledger)
+        self._own_renewer = renewer is None
+        self._renewer = renewer or LeaseRenewer(ledger)
         self._tasks = Tasks()
         self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
         self._element = ""  # the array element for which the claimed jobs are reserved
@@ -132,11 +132,11 @@ class Runner:
         self._end()
 
     def close(self) -> None:
-        """End the worker's process, and the keeper if no other slot shares it."""
+        """End the worker's process, and the renewer if no other slot shares it."""
         if self._worker is not None:
             self._worker.close()
-        if self._own_keeper:
-            self._keeper.close()
+        if self._own_renewer:
+            self._renewer.close()
 
     def _claim_and_run(self, claim: Callable[[Connection], list[Claim]]) -> int:
         def ask_in_transaction() -> list[AskedJob]:
@@ -149,7 +149,7 @@ class Runner:
         if not asked:
             return 0
         claims = [job.claim for job in asked]
-        held = self._keeper.hold(claims, self._end)
+        held = self._renewer.hold(claims, self._end)
         try:
             jobs = self._tasks.jobs(asked)
             if len(jobs) == 1:
@@ -160,7 +160,7 @@ class Runner:
             self._refuse(claims, str(error))
             return 0
         finally:
-            self._keeper.release(held)
+            self._renewer.release(held)
         self._write(jobs, results, held)
         self.campaigns = frozenset(job.task.campaign_id for job in jobs)
         return len(jobs)
@@ -187,7 +187,7 @@ class Runner:
             return visible_gpus(given, range(given))
         return visible_gpus(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
 
-    def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
+    def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: RenewedLeases) -> None:
         """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
         computed result is lost."""
         files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")

@@ -63,9 +63,9 @@ def claim(request: Request, task: int) -> object:
 def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> object:
     """Records a result, and returns what `sciagent lab enter --json` does."""
     site = site_of(request)
-    said = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"}) | {"limit": ""}
+    typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"}) | {"limit": ""}
     entry = answering.LabEntry(
-        typed_answer(said), said, visitor(request).who, given.key, given.why or None, given.sample or None
+        typed_answer(typed_texts), typed_texts, visitor(request).who, given.key, given.why or None, given.sample or None
     )
     built = open_for_people(site.ledger, task_of(request).campaign)
     done = answering.enter(built, task, entry)

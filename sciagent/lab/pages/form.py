@@ -1,6 +1,6 @@
-"""Files that people attach to an answer: kept by their hash, and only ever handed out as downloads.
+"""The form of an answer: its fields as they were typed, and files that people attach.
 
-The fields of the form, read as an answer: texts stay as they were typed.
+A file is kept by its hash, and only ever handed out as a download.
 """
 
 from __future__ import annotations
@@ -124,13 +124,13 @@ class TypedForm:
     def _text(self, field: str, property_: str) -> str:
         return self.fields.get(f"{field}.{property_}" if property_ else field, "").strip()
 
-    def with_units(self, said: Mapping[str, Any]) -> TypedForm:
-        """Returns the form with the units of an answer. said: what `typed_answer` read."""
-        found = {name: read_number(name, text) for name, text in said.get("values", {}).items()}
+    def with_units(self, texts: Mapping[str, Any]) -> TypedForm:
+        """Returns the form with the units of an answer. texts: what `typed_answer` read."""
+        found = {name: read_number(name, text) for name, text in texts.get("values", {}).items()}
         units = {f"unit.{name}": number.unit or "1" for name, number in found.items()}
         return TypedForm(units | dict(self.fields))
 
-    def said(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
+    def answer_texts(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number, or longer than is kept."""
         values = {}
         spreads = {}
@@ -152,10 +152,10 @@ class TypedForm:
             if spread:
                 spreads[name] = spread
                 means[name] = "standard" if listed else self._whole("means", name)
-        said: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
-        said |= {"not_obtained": self._whole("not_obtained"), "means": means, "readings": readings}
-        said |= {"grades": grades} if grades else {}
-        return said | {name: text for name in KEPT if (text := self._whole(name))}
+        texts: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
+        texts |= {"not_obtained": self._whole("not_obtained"), "means": means, "readings": readings}
+        texts |= {"grades": grades} if grades else {}
+        return texts | {name: text for name in KEPT if (text := self._whole(name))}
 
     def _with_unit(self, name: str, value: str) -> str:
         """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own. Raises

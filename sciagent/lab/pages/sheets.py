@@ -1,6 +1,7 @@
-"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing.
+"""Sheets of the lab: a CSV template for the answers to many tasks, and labels of vials for the printer.
 
-Labels of vials, for a sheet of the printer: code, QR code of the task's address, structure.
+A trial run marks each cell of an answered sheet; then all is written, or nothing. A label has the code, a QR code of
+the task's address, and the structure.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, product
 
 import segno
 from markupsafe import Markup
@@ -86,14 +88,15 @@ def template(request: Request) -> Response:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
         shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
-    units = {asked.property: asked.units[0] for task in shown for asked in task.asks}
-    names = [f"{part}.{name}" for name in units for part in PARTS]
+    units = {asked.property: asked.units[0] for asked in chain.from_iterable(task.asks for task in shown)}
+    columns = list(product(units, PARTS))
+    names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([*FIXED, *names, *WORDS])
     for task in shown:
         asked = {each.property for each in task.asks}
-        cells = [units[name] if part == "unit" and name in asked else "" for name in units for part in PARTS]
+        cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
         writer.writerow([task.task, task.code or "", task.text, *cells, "", "", ""])
     headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
     return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
@@ -119,8 +122,8 @@ def sheet(request: Request) -> Response:
     if not read.fault:
         write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
     if read.written:
-        beyond = 1 if any(row.is_beyond for row in read.rows) else None
-        return to("/tasks", sheet=len(read.rows), beyond=beyond)
+        is_beyond = any(row.is_beyond for row in read.rows)
+        return to("/tasks", sheet=len(read.rows), beyond=1 if is_beyond else None)
     return _page(request, read, 200 if read.is_right else 400)
 
 
@@ -143,7 +146,8 @@ def read_sheet(text: str) -> AnswerSheet:
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
     reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
-    reader.fieldnames = columns = [name.strip() for name in reader.fieldnames or ()]
+    columns = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = columns
     if fault := _fault_of_head(head, columns):
         return AnswerSheet(columns, [], text, fault)
     asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
@@ -221,8 +225,8 @@ def _ready(
         return None
     try:
         task = _task(ledger, reader, row, rights)
-        said = _said(sheet, row, task)
-        answer = typed_answer(said)
+        typed_texts = _answer_texts(sheet, row, task)
+        answer = typed_answer(typed_texts)
     except SciagentError as error:
         row.fault = str(error)
         row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -233,7 +237,7 @@ def _ready(
     return (
         built,
         task.task,
-        LabEntry(answer, said, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
+        LabEntry(answer, typed_texts, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
     )
 
 
@@ -261,14 +265,14 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
     return shown
 
 
-def _said(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
+def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
         if name and part in PARTS and name not in asked and row.cells.get(column) and part != "unit":
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
-    return TypedForm(row.cells).said(task.asks)
+    return TypedForm(row.cells).answer_texts(task.asks)
 
 
 MOST = 200

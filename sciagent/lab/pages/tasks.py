@@ -1,8 +1,6 @@
-"""The list of a person, one task a page, and what people do with a task.
+"""The pages of tasks: the list of a person, and one task with the question, what is known, and what was answered.
 
-A task as its page shows it: the question, what is known, and what was answered.
-
-The list of tasks under its headings: the person's own, those to review, those to approve, and what is next.
+The list has headings: the person's own tasks, those to review, those to approve, and what is next.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
-from sciagent.store.views import candidates
+from sciagent.store.views.candidates import rung_answers
 from sciagent.web import visitors
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import in_words, said_of, site_of, task_of, texts, to, visitor, wants_json
@@ -121,13 +119,15 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
 def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
-    answers = candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
-    return [
-        Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
-        for answer in answers
-        if answer.rung != task.rung
-        for measured in answer.measured
-    ]
+    answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
+    known_values = []
+    for answer in answers:
+        if answer.rung == task.rung:
+            continue
+        for measured in answer.measured:
+            name = in_words(measured.property)
+            known_values.append(Known(answer.rung, name, str(measured.quantity), measured.level.label))
+    return known_values
 
 
 @dataclass(frozen=True)
@@ -299,10 +299,10 @@ def enter(request: Request, task: int) -> Response:
     form = TypedForm(texts(request))
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
-        said = form.said(page.task.asks)
-        answer = typed_answer(said)
+        typed_texts = form.answer_texts(page.task.asks)
+        answer = typed_answer(typed_texts)
         entry = answering.LabEntry(
-            answer, said, visitor(request).who, form.of("key")[:64] or uuid.uuid4().hex, form.of("why") or None,
+            answer, typed_texts, visitor(request).who, form.of("key")[:64] or uuid.uuid4().hex, form.of("why") or None,
             form.of("sample") or None, kept(site.ledger, request.state.form), _seen(form),
         )  # fmt: skip
         done = answering.enter(_built(request, page.task.campaign), task, entry)
@@ -383,10 +383,10 @@ def review(request: Request, task: int) -> Response:
     the page showed, both are shown, and nothing is recorded."""
     built = _of(request)
     who = visitor(request).who
-    said = TypedForm(texts(request))
-    seen = _seen(said) or 0
+    form = TypedForm(texts(request))
+    seen = _seen(form) or 0
     try:
-        if said.of("decision") == "accept":
+        if form.of("decision") == "accept":
             answering.accept(built, task, who, seen)
         else:
             answering.send_back(built, task, who, _reason(request), seen)
@@ -400,15 +400,15 @@ def review(request: Request, task: int) -> Response:
 def sign(request: Request, task: int) -> Response:
     """Signs the last answer, after the password was typed once more."""
     site = site_of(request)
-    said = texts(request)
+    fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    meaning = next((each for each in answering.MEANINGS if each == said.get("meaning")), None)
+    meaning = next((each for each in answering.MEANINGS if each == fields.get("meaning")), None)
     if meaning is None:
         raise UsageError("say what the signature means")
-    if visitors.checked(site.ledger, person.login, said.get("password", "")) is None:
+    if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
-    seen = _seen(TypedForm(said)) or 0
+    seen = _seen(TypedForm(fields)) or 0
     answering.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
     return to(f"/tasks/{task}")
 
@@ -416,18 +416,18 @@ def sign(request: Request, task: int) -> Response:
 @pages.post("/tasks/{task}/sample", WORK)
 def register(request: Request, task: int) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
-    said = texts(request)
-    more: dict[str, object] = {name: said.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
+    fields = texts(request)
+    more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
     made = claiming.register(
-        _of(request), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
-        purity=_fraction(said), **more,
+        _of(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
+        purity=_fraction(fields), **more,
     )  # fmt: skip
     return to("/labels", codes=made.code)
 
 
-def _fraction(said: Mapping[str, str]) -> float | None:
+def _fraction(fields: Mapping[str, str]) -> float | None:
     """Returns the purity of a vial, which is typed in percent."""
-    text = said.get("purity", "").strip().rstrip("%").strip()
+    text = fields.get("purity", "").strip().rstrip("%").strip()
     return read_number("purity in percent", text, "number").value / 100 if text else None
 
 

@@ -30,8 +30,8 @@ from sciagent.scheduling.audit import agreements, guard
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.results import laws
-from sciagent.store.views import queries
 from sciagent.store.views.campaign_counts import places
+from sciagent.store.views.queries import has_measured
 
 ALPHA = 0.1  # largest share of the true hits that may be dropped
 AT_END = (Standing.SETTLED, Standing.DROPPED)
@@ -181,7 +181,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
     for name in dict.fromkeys(o["property"] for o in row.spec["objectives"]):
-        measuring = [rung for rung in ladder[: terminal.position + 1] if queries.measures(connection, rung, name)]
+        measuring = [rung for rung in ladder[: terminal.position + 1] if has_measured(connection, rung, name)]
         if len(measuring) < 2:
             continue
         ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)

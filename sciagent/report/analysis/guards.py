@@ -1,11 +1,12 @@
-"""The charts of the guards: reward and control, exploitation index and diversity, by policy version.
+"""Charts of the guards of a campaign's last version of rewards, by policy version.
 
-The guards of a campaign's last version of rewards, for the report.
+The charts show reward and control, exploitation index and diversity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -53,7 +54,7 @@ def _exact(share: float | None, n: int) -> GuardEstimate | None:
 @contexted
 def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, title: str) -> str:
     """Draws estimates with their standard errors against the policies, in order; empty without any estimate."""
-    if not any(point is not None for points in lines.values() for point in points):
+    if all(point is None for point in chain.from_iterable(lines.values())):
         return ""
     chart, axes = figure(4.6, 2.9)
     for (name, points), (colour, marker, dashes) in zip(lines.items(), LINES, strict=False):

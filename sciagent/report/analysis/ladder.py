@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
 from sciagent.store.views import progress
-from sciagent.store.views import queries as ask
+from sciagent.store.views.queries import booked_costs, has_measured, measured_by, reused_answers
 
 MAX_COMPARED = 8  # charts of rung against rung
 MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
@@ -63,7 +63,7 @@ def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     names: dict[int | None, str] = {r.id: r.name for r in ladder}
     by_rung: dict[str, dict[str, float]] = {r.name: {} for r in ladder}
     others = defaultdict[tuple[str, str], float](float)
-    for rung_id, resource, fate, amount in ask.costs(connection, row):
+    for rung_id, resource, fate, amount in booked_costs(connection, row):
         name = names.get(rung_id, "proposer")
         if resource == "core_seconds":
             fates = by_rung.setdefault(name, {})
@@ -96,25 +96,27 @@ class Compared:
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares each rung with the next that measured the same property, for properties of objectives and gates."""
-    comparisons = (
-        comparison
-        for name in named_order(row.spec)
-        for lower, upper in pairwise(rung for rung in ladder if ask.measures(connection, rung, name))
-        for comparison in _compare(connection, row, lower, upper, name)
-    )
-    return list(islice(comparisons, MAX_COMPARED))
+
+    def comparisons() -> Iterator[Compared]:
+        for name in named_order(row.spec):
+            measuring = [rung for rung in ladder if has_measured(connection, rung, name)]
+            for lower, upper in pairwise(measuring):
+                yield from _compare(connection, row, lower, upper, name)
+
+    return list(islice(comparisons(), MAX_COMPARED))
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = progress.imported_properties(connection, row)
-    comparisons = (
-        comparison
-        for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
-        for rung in ladder
-        for comparison in _compare(connection, row, None, rung, name)
-    )
-    return list(islice(comparisons, MAX_WITH_IMPORTED))
+    first = [name for name in named_order(row.spec) if name in known]
+
+    def comparisons() -> Iterator[Compared]:
+        for name in dict.fromkeys([*first, *known]):
+            for rung in ladder:
+                yield from _compare(connection, row, None, rung, name)
+
+    return list(islice(comparisons(), MAX_WITH_IMPORTED))
 
 
 def _compare(
@@ -133,7 +135,7 @@ def _compare(
             x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
             pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
-    labels = progress.levels(connection, [i for levels in groups for i in levels])
+    labels = progress.levels(connection, list(chain.from_iterable(groups)))
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(
@@ -240,10 +242,11 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     given = row.shown_spec["ladder"]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
-        evidence = ask.measured_by(connection, rung)
-        for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
-            engines[str(name)].add(str(version))
-        by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
+        evidence = measured_by(connection, rung)
+        for versions, _ in evidence:
+            for name, version in (versions or {}).items():
+                engines[str(name)].add(str(version))
+        by_name = {name: sorted(known) for name, known in sorted(engines.items())}
         provenance.append(RungProvenance(rung, given[rung.position], row.units, by_name, len(evidence)))
     return provenance
 
@@ -252,7 +255,7 @@ def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     """Returns (rung, origin, number) of the answers that cost this campaign nothing."""
     labels: dict[int | None, str] = {r.id: r.name for r in ladder}
     reused = []
-    for rung_id, name, source, n in ask.reused(connection, row):
+    for rung_id, name, source, n in reused_answers(connection, row):
         origin = f"file {source}" if source != "computed" else "sciagent verify"
         if name is not None:
             origin = "this campaign, earlier" if name == row.name else f"campaign {name}"

@@ -1,7 +1,4 @@
-"""Charts of the objectives: the distribution of each with its limits, and two of them against each other.
-
-Charts of objectives: a histogram with the limits, and two objectives against each other with a name per point.
-"""
+"""Charts of the objectives: the distribution of each with its limits, and two of them against each other."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from sciagent.report.analysis.ladder import limits
 from sciagent.report.parts.charts import COLOURS, Window, contexted, draw_limits, figure, svg
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import candidates as report_candidates
+from sciagent.store.views.candidates import campaign_members
 from sciagent.store.views.progress import ObjectiveValues, objective_values
 
 BINS = 24
@@ -203,7 +200,7 @@ def _front(
     if len(chosen) < FEWEST:
         return []
     ids = [candidate.candidate_id for candidate in chosen]
-    members = report_candidates.members(connection, row, ids)
+    members = campaign_members(connection, row, ids)
     points = [
         NamedPoint(candidate.values[x], candidate.values[y], candidate.kind, members[candidate.candidate_id].label)
         for candidate in chosen

@@ -1,10 +1,10 @@
-"""The proposers of a campaign side by side: results and costs.
+"""The proposers of a campaign side by side: results, costs, and scores of their predictions.
 
 A candidate belongs to the proposer that proposed it first. A proposer's cost is the cost of verifying its candidates
 and that of its own turns: tokens, and the fast rungs that run at once. So the figures add up to what the campaign
 spent, except for the fast rungs of candidates that people added.
 
-Scores of the proposers' predictions against the answers of paid rungs.
+Predictions are scored against the answers of paid rungs.
 
 The score is the CRPS, in the unit of the property; 0 is best. For scale: predicting the answers' mean and standard
 deviation every time scores 0.56 of that standard deviation.
@@ -27,7 +27,14 @@ from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import properties
 from sciagent.report.parts.wording import after_number, cost, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
-from sciagent.store.views import episodes as ask
+from sciagent.store.views.episodes import (
+    costs_of_jobs,
+    episode_numbers,
+    predictions_made,
+    proposal_counts,
+    results_by_proposer,
+    turns_by_proposer,
+)
 from sciagent.store.views.progress import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # the proposer of proposals without a turn
@@ -47,18 +54,18 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
         blank = {"proposer": name, "utility": None, "costs": Counter[str](), "hits_per_core_hour": None}
         return figures.setdefault(name, blank | dict.fromkeys(COUNTED, 0))
 
-    for spent in ask.turns_by_proposer(connection, row):
+    for spent in turns_by_proposer(connection, row):
         of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
         of(spent.proposer)["costs"].update(spent.costs)
-    for group in ask.handed(connection, row):
+    for group in proposal_counts(connection, row):
         kind = "duplicates" if group.status == "duplicate" else group.status
         for name in ("proposals", kind, *(["readable"] if group.readable else [])):
             of(group.proposer)[name] += group.n
     paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
-    for got in ask.brought(connection, row, paid):
+    for got in results_by_proposer(connection, row, paid):
         settled = {"hits": got.hits, "hits_in_seeds": got.hits_in_seeds, "utility": got.utility}
         of(got.proposer).update(settled, verified=got.paid)
-    for who, resource, amount in ask.costs_of_jobs(connection, row):
+    for who, resource, amount in costs_of_jobs(connection, row):
         of(who)["costs"].update({resource: amount})
     for totals in figures.values():
         if seconds := totals["costs"]["core_seconds"]:
@@ -132,8 +139,8 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
     proposer. The bins of episodes show whether a proposer learns."""
     records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
     bins: dict[tuple[tuple[bool, int, str, str], int], Bin] = {}
-    spans = ask.episode_numbers(connection, row)
-    for rung, name, prediction, *numbers in answered(connection, row, ask.predictions(connection, row)):
+    spans = episode_numbers(connection, row)
+    for rung, name, prediction, *numbers in answered(connection, row, predictions_made(connection, row)):
         who = prediction.proposer or PEOPLE
         key = (rung.name != row.spec["terminal"], -rung.position, name, who)
         if key not in records:

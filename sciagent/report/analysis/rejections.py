@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import drawn
-from sciagent.domain.candidates import Names, label
+from sciagent.domain.candidates import Names, identifier_text
 from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -48,7 +48,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
     labels = {r.position: r.name for r in ladder}
     kind = row.spec["subject"]
-    fallen = queries.fallen(connection, row, list(named_order(row.spec)))
+    fallen = queries.rejection_reasons(connection, row, list(named_order(row.spec)))
     names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
     return [
         _rejection(
@@ -60,7 +60,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = queries.unread(connection, row)
+    groups = queries.unread_proposals(connection, row)
     kind = row.spec["subject"]
     names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
     return [
@@ -82,14 +82,15 @@ def _rejection(
     names, text, detail = first
     cut = (text or "")[:EXAMPLE], (detail or "")[:DETAIL]
     picture = drawn(kind, text) if where and text else ""
-    return Rejection(where, words(verdict), words(reason), words(missed or ""), n, *cut, picture, label(names))
+    return Rejection(
+        where, words(verdict), words(reason), words(missed or ""), n, *cut, picture, identifier_text(names)
+    )
 
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:
     """Returns (time, event, payload) of the start and end of each driver of the campaign."""
-    events = [
-        (at, words(kind), payload)
-        for kind in ("driver_started", "ended")
-        for at, payload in queries.events(connection, row, kind, limit=50)[1]
-    ]
+    events = []
+    for kind in ("driver_started", "ended"):
+        for at, payload in queries.events(connection, row, kind, limit=50)[1]:
+            events.append((at, words(kind), payload))
     return sorted(events, key=lambda event: event[0])

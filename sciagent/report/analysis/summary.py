@@ -1,12 +1,13 @@
 """The summary of the report: answers to a chemist's questions, from the figures of the other sections.
 
-The report's answer to "Can it be made?", from the rungs' values on synthesis and from the user's own file.
+"Can it be made?" is answered from the rungs' values on synthesis and from the user's own file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from sciagent.chemistry.subjects.registry import subject_of
@@ -64,8 +65,12 @@ def _parts(cards: Sequence[Card], of: str) -> Iterator[tuple[str, str]]:
 
 def _values(cards: Sequence[Card], prop: Property) -> list[float]:
     """Returns the values of a property, each from the highest rung that measured it; cards without one are left out."""
-    measured = ({m.property: m.quantity.value for answer in card.answers for m in answer.measured} for card in cards)
-    return [values[prop.name] for values in measured if prop.name in values]
+    values = []
+    for card in cards:
+        measured = chain.from_iterable(answer.measured for answer in card.answers)
+        of_property = [each.quantity.value for each in measured if each.property == prop.name]
+        values += of_property[-1:]
+    return values
 
 
 @dataclass(frozen=True)
@@ -221,7 +226,7 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
     """Returns sentences on the level at which the terminal rung decides."""
     name = terminal(row, passages).rung.name
     labels: dict[str, dict[str, None]] = {}
-    for answer, measured in (pair for card in best for pair in card.headline):
+    for answer, measured in chain.from_iterable(card.headline for card in best):
         if answer.rung == name:
             labels.setdefault(measured.level.label, {})[words(measured.property)] = None
     if not labels:

@@ -2,7 +2,7 @@
 
 Source: RO-Crate Metadata Specification 1.1, https://w3id.org/ro/crate/1.1
 
-The parts of a crate with which its campaign can be run again: input files, imported values, versions, commands.
+The campaign can be run again from it: it holds input files, imported values, versions and commands.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from sciagent.report.parts.table import PAGE
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views import candidates
-from sciagent.store.views import candidates as ask
+from sciagent.store.views.candidates import best_candidates, candidates_in_order, imported_answers, rung_answers
 
 PACKAGES = ("ase", "numpy", "pint", "pyscf", "pyscf-dispersion", "rdkit", "scipy", "tblite")
 SPEC = "campaign.yaml"
@@ -119,8 +118,8 @@ def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFil
     """Returns the imported values of the campaign's candidates, as files that `sciagent import` can read."""
     groups: dict[tuple[str, str, Level], list[tuple[str, str, str, str]]] = {}
     last = -1
-    while page := ask.arrived(connection, row, last, PAGE):
-        values = ask.imported(connection, [candidate.id for candidate in page])
+    while page := candidates_in_order(connection, row, last, PAGE):
+        values = imported_answers(connection, [candidate.id for candidate in page])
         for candidate in page:
             for answer in values.get(candidate.id, ()):
                 for m in answer.measured:
@@ -355,9 +354,9 @@ class _Crate:
 
     def _geometries(self) -> list[Any]:
         """Writes the geometries of the best candidates. Names are made from keys, since verifiers name artifacts."""
-        best = candidates.best(self.connection, self.row, CARDS)
+        best = best_candidates(self.connection, self.row, CARDS)
         ladder = rungs(self.connection, self.row.id)
-        answers = candidates.answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
+        answers = rung_answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
         folder = self.inside / "geometries"
         entities = []
         folder.mkdir()
@@ -373,7 +372,7 @@ class _Crate:
 
     def _series(self) -> list[Any]:
         """Writes the series of the best candidates as csv; without one there is no folder."""
-        best = candidates.best(self.connection, self.row, CARDS)
+        best = best_candidates(self.connection, self.row, CARDS)
         folder = self.inside / "series"
         folder.mkdir()
         entities = []

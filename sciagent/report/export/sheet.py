@@ -1,8 +1,7 @@
-"""The columns of a table of candidates, those of the objectives first, and the table as CSV.
+"""Tables of candidates as files: CSV, an Excel workbook, and one CSV file per series.
 
-A campaign as an Excel workbook: numbers as numbers, texts never as formulas, and pictures of the best molecules.
-
-The series of candidates, such as powder patterns and spectra, as csv files.
+The columns of the objectives come first. A workbook has numbers as numbers, texts never as formulas, and pictures of
+the best molecules. Series are those of candidates, such as powder patterns and spectra.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ from sciagent.report.parts.table import (
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views import candidates as ask
-from sciagent.store.views.candidates import Ranked, ids_best_first
+from sciagent.store.views.candidates import Ranked, candidate_pages, ids_best_first, rung_answers
 
 ALL = "all"
 FIRST = ("hit", "utility")
@@ -128,7 +126,9 @@ def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> l
     in ladder order."""
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     order = sorted(reversed(measured), key=lambda column: column.rung == IMPORTED)
-    first = [c for name in wanted for c in order if c.property == name]
+    first = list[MeasuredColumn]()
+    for name in wanted:
+        first.extend(column for column in order if column.property == name)
     return [*first, *(c for c in measured if c not in first)]
 
 
@@ -297,7 +297,7 @@ def write_series(
 ) -> int:
     """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
     n = 0
-    for page in ask.pages(connection, row, PAGE, hits):
+    for page in candidate_pages(connection, row, PAGE, hits):
         n += sum(1 for _ in series_files(connection, row, artifacts, page, folder))
     return n
 
@@ -306,7 +306,7 @@ def series_files(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, candidates: Sequence[Ranked], folder: Path
 ) -> Iterator[SeriesFile]:
     """Writes the series of these candidates and yields them; the names are made from keys, rungs and evidence."""
-    answers = ask.answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
+    answers = rung_answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
     for candidate in candidates:
         taken: set[str] = set()
         for stored in stored_series(artifacts, answers.get(candidate.id, [])):

@@ -1,11 +1,9 @@
-"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else with 2D coordinates.
+"""Structures of a campaign as files of other programs: SD for molecules, CIF for crystals, and an ASE database for
+both.
 
-The geometry of a candidate for exports: what a rung stored, else the structure as it was proposed.
-
-A campaign as an ASE database: a row for each candidate with a geometry, its values as pairs and data.
-
-A campaign of crystals as one CIF file: a data block per candidate, with the cell that a rung relaxed, else as
-proposed.
+The geometry is what a rung stored, else the structure as it was proposed; in an SD file, 2D coordinates. An ASE
+database has a row for each candidate with a geometry, its values as pairs and data. A CIF file has a data block per
+candidate.
 """
 
 from __future__ import annotations
@@ -50,7 +48,8 @@ def write_sdf(
         raise UsageError(f"an SD file holds molecules; export {many} with --format ase or cif")
     from rdkit import Chem
 
-    written = solid = 0
+    written = 0
+    solid = 0
     with Chem.SDWriter(file) as writer:
         for entry in entries(connection, row, columns(connection, row), hits=hits):
             mol, source = _with_coordinates(entry, artifacts)
@@ -164,7 +163,8 @@ def write_ase(
     wanted = columns(connection, row)
     keys = _keys(wanted)
     database = connect(str(path), type="db", append=False, use_lock_file=False)
-    written = without = 0
+    written = 0
+    without = 0
     stream = entries(connection, row, wanted, hits=hits)
     with database:
         pass  # a database without a row is valid, too
@@ -234,7 +234,8 @@ def write_cif(
     Each block is in P1 and is named after the candidate; comments above it state the key, the standing, and each value
     with unit, uncertainty and level. Raises UsageError for a campaign whose candidates have no cells.
     """
-    written = relaxed = 0
+    written = 0
+    relaxed = 0
     for number, entry in enumerate(entries(connection, row, columns(connection, row), hits=hits), 1):
         atoms, source = atoms_of(entry, artifacts)
         if atoms is None or not atoms.pbc.all():

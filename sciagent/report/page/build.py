@@ -1,9 +1,9 @@
-"""The report as a single HTML file that needs no network, no server and no other file.
+"""Builds the report as a single HTML file that needs no network, no server and no other file.
 
 The template engine escapes all text of models and people. A content security policy allows only the two scripts of
 sciagent, by their hashes, and forbids every request.
 
-Writes the report file, which is rewritten while the campaign runs, and the pages of the episodes.
+The file is rewritten while the campaign runs; the pages of the episodes stand beside it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import know_properties
-from sciagent.store.views import campaign_counts, progress, queries
-from sciagent.store.views import episodes as report_episodes
+from sciagent.store.views import campaign_counts, progress
+from sciagent.store.views.episodes import episode_count
+from sciagent.store.views.queries import amendments, directives, events, funnel
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +54,7 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     steps = rungs(connection, row.id)
     status = campaign_counts.counts(connection, row)
-    passages = queries.funnel(connection, row)
+    passages = funnel(connection, row)
     with_control = all_rungs(connection, row.id)
     spent = ladder.spending(connection, row, with_control)
     unit, factor = wording.cost_unit(spent.total)
@@ -93,11 +94,11 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "pairs": [*pairs, *measured],
         "rejections": fallen,
         "unread": unread,
-        "blocks": queries.events(connection, row, "safety_blocked", limit=50),
+        "blocks": events(connection, row, "safety_blocked", limit=50),
         "rungs": ladder.of_rungs(connection, row, with_control),
         "reused": ladder.of_reuse(connection, row, with_control),
-        "amendments": queries.amendments(connection, row),
-        "directives": [d for d in queries.directives(connection, row) if d["verb"] != "amend"],
+        "amendments": amendments(connection, row),
+        "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
         "objective_charts": objectives.objective_charts(connection, row, steps),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
@@ -219,7 +220,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
 
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        number = report_episodes.count(connection, row)
+        number = episode_count(connection, row)
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []

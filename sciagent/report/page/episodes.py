@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import crps, read, stated_in
@@ -21,10 +22,19 @@ from sciagent.report.analysis.proposers import in_words
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.views import candidates
-from sciagent.store.views import episodes as ask
-from sciagent.store.views.candidates import Ranked, rung_values
-from sciagent.store.views.episodes import Begun, EpisodeOutcome, Proposed
+from sciagent.store.views.candidates import Ranked, campaign_members, rung_values
+from sciagent.store.views.episodes import (
+    Begun,
+    EpisodeOutcome,
+    Proposed,
+    episode_count,
+    episode_outcomes,
+    episode_proposals,
+    episodes_behind_the_best,
+    episodes_page,
+    latest_episodes,
+    turn_rows,
+)
 from sciagent.store.views.progress import kind_of
 
 LATEST = 12  # latest episodes that a report shows
@@ -86,7 +96,7 @@ class Call(NamedTuple):
 class ShownTurn(NamedTuple):
     """A turn of an episode."""
 
-    turn: Mapping[str, Any]
+    turn: sa.RowMapping
     """The turn's row in the ledger."""
     thinking: str
     content: str
@@ -129,7 +139,7 @@ class ShownEpisode(NamedTuple):
     @property
     def tokens(self) -> int:
         """Number of tokens of the shown prompts and answers."""
-        return sum(t.used.get(name) or 0 for t in self.turns for name in ("prompt_tokens", "output_tokens"))
+        return sum((turn.used.get("prompt_tokens") or 0) + (turn.used.get("output_tokens") or 0) for turn in self.turns)
 
     @property
     def seconds(self) -> float:
@@ -150,19 +160,19 @@ def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[Shown
     """Returns the number of episodes, and the episodes that a report shows, latest first.
 
     Shown are the episodes of the best candidates and the latest ones, as far as the page has room."""
-    chosen = [*ask.behind_the_best(connection, row, BEST), *ask.latest(connection, row, LATEST + BEST)]
+    chosen = [*episodes_behind_the_best(connection, row, BEST), *latest_episodes(connection, row, LATEST + BEST)]
     room = PageRoom()
     shown = list[ShownEpisode]()
     for begun in list({begun.id: begun for begun in chosen}.values())[: LATEST + BEST]:
         if room.text >= 0:
             shown.append(_episode(connection, row, begun, room))
-    return ask.count(connection, row), sorted(shown, key=lambda episode: -episode.begun.number)
+    return episode_count(connection, row), sorted(shown, key=lambda episode: -episode.begun.number)
 
 
 def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[ShownEpisode]:
     """Yields all episodes in order, each cut to the size of its own page. n: number of episodes per query."""
     after = -1
-    while page := ask.page(connection, row, after, n):
+    while page := episodes_page(connection, row, after, n):
         for begun in page:
             room = PageRoom(drawings=PROPOSALS, turns=5 * TURNS, longest=7 * MAX_TEXT)
             yield _episode(connection, row, begun, room)
@@ -171,8 +181,8 @@ def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[Sho
 
 def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageRoom) -> ShownEpisode:
     ladder = rungs(connection, row.id)
-    proposed = ask.proposals(connection, begun.id, PROPOSALS)
-    members = candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    proposed = episode_proposals(connection, begun.id, PROPOSALS)
+    members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     answers = _answers(connection, row, ladder, proposed)
     by_turn: dict[int, list[ShownProposal]] = {}
     for p in proposed:
@@ -182,15 +192,15 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     settings = begun.settings
     return ShownEpisode(
         begun,
-        ask.outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
+        episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
         room.cut(begun.ended_why, 300),
         ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
         [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
-        [_turn(turn, by_turn.get(turn["id"], []), room) for turn in ask.turns(connection, begun.id, room.turns)],
+        [_turn(turn, by_turn.get(turn["id"], []), room) for turn in turn_rows(connection, begun.id, room.turns)],
     )
 
 
-def _turn(turn: Mapping[str, Any], proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
+def _turn(turn: sa.RowMapping, proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
     message = turn["message"] or {}
     content = str(message.get("content") or "")
     texts = (o["content"] if "content" in o else json.dumps(o, ensure_ascii=False) for o in turn["observations"])

@@ -18,8 +18,8 @@ from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import laws
-from sciagent.store.views import queries
 from sciagent.store.views.candidates import rung_values
+from sciagent.store.views.queries import has_measured
 
 if TYPE_CHECKING:
     from sciagent.scheduling.arrays import Array
@@ -77,7 +77,7 @@ def spearman(x: Array, y: Array) -> float | None:
         return None
     import numpy as np
 
-    from sciagent.scheduling.audit import spearman as weighted_spearman
+    from sciagent.scheduling.audit import weighted_spearman
 
     return weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
 
@@ -106,7 +106,7 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
     below = ladder[: terminal.position]
-    judges = [r for r in below if queries.measures(connection, r, JUDGED_SCORE.name)]
+    judges = [r for r in below if has_measured(connection, r, JUDGED_SCORE.name)]
     if not judges:
         return ()
     objectives = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -21,8 +21,17 @@ from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views import candidates as ask
-from sciagent.store.views.candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
+from sciagent.store.views.candidates import (
+    EvidenceAnswer,
+    Origin,
+    Ranked,
+    best_candidates,
+    fits_by_rung,
+    imported_answers,
+    origin_of,
+    pooled_by_rung,
+    rung_answers,
+)
 from sciagent.store.views.progress import kind_of
 
 CARDS = 12
@@ -70,14 +79,16 @@ class Card:
 def cards(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int
 ) -> list[Card]:
-    ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
+    ranked = [
+        candidate for candidate in best_candidates(connection, row, n) if candidate.hit or candidate.score is not None
+    ]
     ids = [candidate.id for candidate in ranked]
-    answers = ask.answers(connection, row, ladder, ids)
-    imported = ask.imported(connection, ids)
+    answers = rung_answers(connection, row, ladder, ids)
+    imported = imported_answers(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
     shown_cards = []
-    fits = ask.fits_by_rung(ladder)
+    fits = fits_by_rung(ladder)
     for rank, candidate in enumerate(ranked, start=1):
         own = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
@@ -94,7 +105,7 @@ def cards(
                 headline=[highest[name] for name in wanted if name in highest],
                 imported=all_values(from_files),
                 margins={margin.property: margin for margin in margins(row, highest, errors)},
-                origin=ask.origin(connection, candidate),
+                origin=origin_of(connection, candidate),
                 answers=[*own, *from_files],
             )
         )
@@ -189,7 +200,7 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     each column. The columns are the properties of objectives and gates: imported values, then every rung that measured
     them, highest rung first.
     """
-    ranked = ask.best(connection, row, n)
+    ranked = best_candidates(connection, row, n)
     rows = []
     known = []
     hits = []
@@ -215,22 +226,22 @@ class _Page:
         self._row = row
         self._ladder = ladder
         ids = [candidate.id for candidate in ranked]
-        fits = ask.fits_by_rung(ladder)
-        self._imported = ask.imported(connection, ids)
-        answers = ask.answers(connection, row, ladder, ids)
+        fits = fits_by_rung(ladder)
+        self._imported = imported_answers(connection, ids)
+        answers = rung_answers(connection, row, ladder, ids)
         self._answers = {id_: pooled_by_rung(own, fits) for id_, own in answers.items()}
         self._wanted = named_order(row.spec)
         self._by_people = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
 
     @property
     def columns(self) -> set[TableColumn]:
-        answers = (answer for own in (*self._by_people.values(), *self._answers.values()) for answer in own)
-        return {
-            (answer.rung, m.property, m.quantity.unit, m.level.label)
-            for answer in answers
-            for m in answer.measured
-            if m.property in self._wanted
-        }
+        answers = chain.from_iterable((*self._by_people.values(), *self._answers.values()))
+        shown_columns = set()
+        for answer in answers:
+            for m in answer.measured:
+                if m.property in self._wanted:
+                    shown_columns.add((answer.rung, m.property, m.quantity.unit, m.level.label))
+        return shown_columns
 
     def row(self, rank: int, c: Ranked) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
         """Returns the first cells of a row, and [value, text] by (rung, property, level)."""

@@ -3,7 +3,7 @@
 The error of a rung's method comes from measured values that the campaign's candidates share with the rung, if there are
 enough; otherwise from the benchmark that its verifier declares for this property and level.
 
-Candidates whose verdict a measurement contradicts: an imported value lies on the other side of the limits.
+A measurement contradicts a verdict if the imported value lies on the other side of the limits.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.agreement import FEWEST, SCALE_OF_ITS_METHOD
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import progress, queries
+from sciagent.store.views import progress
 from sciagent.store.views.candidates import EvidenceAnswer
+from sciagent.store.views.queries import has_measured
 from sciagent.verification.contract import MethodError
 from sciagent.verification.registry import verifier_class
 
@@ -62,7 +63,7 @@ def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[Run
     shared: dict[tuple[str, str], MethodFigures] = {}
     for name in (name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD):
         for rung in ladder:
-            if queries.measures(connection, rung, name):
+            if has_measured(connection, rung, name):
                 figures = _from_measured(connection, row, rung, name)
                 shared |= {(rung.name, name): figures} if figures else {}
     return MethodErrors(

@@ -11,8 +11,7 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidates import cells, smiles_of
-from sciagent.domain.candidates import label as identifiers
+from sciagent.domain.candidates import identifier_text, name_cells, smiles_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
@@ -21,9 +20,17 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.results.candidates import name_fields, names_of
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.views import candidates as ask
 from sciagent.store.views import queries
-from sciagent.store.views.candidates import EvidenceAnswer, Ranked
+from sciagent.store.views.candidates import (
+    EvidenceAnswer,
+    Ranked,
+    candidate_pages,
+    fits_by_rung,
+    imported_answers,
+    is_of_rung,
+    pooled_by_rung,
+    rung_answers,
+)
 
 PAGE = 500
 IMPORTED = "imported"  # label of imported values, where those of a rung have the rung's label
@@ -68,7 +75,7 @@ class Entry:
 
 def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
     """Returns the columns with the names of input files; none if no candidate of the campaign has a name."""
-    return list(cells({}, name_fields(connection, row.id)))
+    return list(name_cells({}, name_fields(connection, row.id)))
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
@@ -80,7 +87,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     p = t.property_.c
     lv = t.level.c
     cc = t.campaign_candidate.c
-    sources = [(rung.name, rung.fits, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
+    sources = [(rung.name, rung.fits, is_of_rung(rung)) for rung in rungs(connection, row.id)]
     for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT)]:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
@@ -113,23 +120,23 @@ def entries(
     labels = {r.position: r.name for r in ladder}
     names = {(c.rung, c.property, c.level): c.name for c in wanted}
     fields = name_fields(connection, row.id)
-    fits = ask.fits_by_rung(ladder)
-    for page in ask.pages(connection, row, PAGE, hits, last):
+    fits = fits_by_rung(ladder)
+    for page in candidate_pages(connection, row, PAGE, hits, last):
         ids = [candidate.id for candidate in page]
-        answers = ask.answers(connection, row, ladder, ids)
-        imported = ask.imported(connection, ids, row.units)
+        answers = rung_answers(connection, row, ladder, ids)
+        imported = imported_answers(connection, ids, row.units)
         for candidate in page:
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             own_answers = [*answers.get(candidate.id, ()), *from_files]
-            values = {
-                (a.rung, names[place]): m
-                for a in ask.pooled_by_rung(own_answers, fits)
-                for m in a.measured
-                if (place := (a.rung, m.property, m.level.label)) in names
-            }
+            values = {}
+            for answer in pooled_by_rung(own_answers, fits):
+                for measured in answer.measured:
+                    source = (answer.rung, measured.property, measured.level.label)
+                    if source in names:
+                        values[answer.rung, names[source]] = measured
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
-            yield Entry(candidate, own_answers, values, cells(candidate.names, fields), fixed)
+            yield Entry(candidate, own_answers, values, name_cells(candidate.names, fields), fixed)
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
@@ -186,7 +193,7 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
     while page := list(islice(rows, PAGE)):
         known = names_of(connection, [candidate_id for candidate_id, *_ in page if candidate_id is not None], [row.id])
         for candidate_id, *values in page:
-            proposal = dict(zip(PROPOSAL, [*values, identifiers(known.get(candidate_id, {}))], strict=True))
+            proposal = dict(zip(PROPOSAL, [*values, identifier_text(known.get(candidate_id, {}))], strict=True))
             proposal["at"] = proposal["at"].isoformat()
             predicted = proposal["predicted"]
             proposal["predicted"] = json.dumps(predicted, ensure_ascii=False) if predicted else None

@@ -1,8 +1,8 @@
-"""Texts for values, objectives, verdicts and costs in a report.
+"""Texts of a report: values, objectives, verdicts, costs and diagnostics, and the glossary.
 
-The glossary of a report, for chemists; docs/chemist.md has the same table.
+The glossary is for chemists; docs/results.md has the same table.
 
-The diagnostics of evidence on one line: facts that a verifier states beside its values, such as points of a gap.
+Diagnostics are facts that a verifier states beside its values, such as points of a gap.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def window(edges: Any, name: str, unit: str) -> str:
     return text + after_number(unit)
 
 
-def wish(objective: Mapping[str, Any]) -> str:
+def aim_sentence(objective: Mapping[str, Any]) -> str:
     """Returns a sentence on the aim of an objective."""
     name = objective["property"]
     unit = objective["unit"]

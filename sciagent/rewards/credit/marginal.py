@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from sciagent.rewards.credit.returns import Group, returns
@@ -58,14 +59,17 @@ def advantages(
     units of worth; the costs from a turn on are compared with nothing, since each episode pays for its own.
     Raises ValueError if the shapes differ.
     """
-    flat = [[find for turn in episode for find in turn] for episode in finds]
+    flat = [list(chain.from_iterable(episode)) for episode in finds]
     result: list[list[float | None]] = []
     for place, (episode, paid) in enumerate(zip(finds, costs, strict=True)):
-        others = [find for other, found in enumerate(flat) if other != place for find in found]
+        others = []
+        for other, found in enumerate(flat):
+            if other != place:
+                others.extend(found)
         own: list[float | None] = []
         for turn, (_, spent) in enumerate(zip(episode, returns(paid), strict=True)):
-            before = [find for earlier in episode[:turn] for find in earlier]
-            later = [find for coming in episode[turn:] for find in coming]
+            before = list(chain.from_iterable(episode[:turn]))
+            later = list(chain.from_iterable(episode[turn:]))
             lost = _lost([*others, *before], later, weight)
             own.append(None if lost is None or spent is None else lost - spent)
         result.append(own)
@@ -83,7 +87,10 @@ def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float 
 
 def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
     """Returns the families of `later`, and those that candidates of `rest` join with them."""
-    touched = {family for find in later for family in find.families}
-    while more := {f for find in rest if touched.intersection(find.families) for f in find.families} - touched:
+    touched = set(chain.from_iterable(find.families for find in later))
+    while True:
+        joined = [find.families for find in rest if touched.intersection(find.families)]
+        more = set(chain.from_iterable(joined)) - touched
+        if not more:
+            return touched
         touched |= more
-    return touched

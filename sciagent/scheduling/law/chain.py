@@ -5,9 +5,8 @@ the lowest rungs seen, this is the conditional of the joint Gaussian. If a rung 
 predicted from the rungs below it only, without the information of the seen one. Other kernels make the conditional
 nonlinear and use neighbours in structure.
 
-A Gaussian process averaged over its hyper-parameters, for few rows.
-
-The moments of a truncated normal distribution.
+Where rows are few, each process of the chain is averaged over its hyper-parameters. Censored answers enter as moments
+of a truncated normal distribution.
 """
 
 from __future__ import annotations
@@ -178,11 +177,10 @@ class Chain:
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
         """Yields groups of candidates with the same missing rungs: positions in `of`, and the forecast. Many groups are
         computed in two threads if there are two processors; results and their order are the same."""
-        blocks = [
-            (missing, group[start : start + BLOCK])
-            for missing, group in self._groups(of, self._known)
-            for start in range(0, len(group), BLOCK)
-        ]
+        blocks = []
+        for without, group in self._groups(of, self._known):
+            for first in range(0, len(group), BLOCK):
+                blocks.append((without, group[first : first + BLOCK]))
 
         def forecast_block(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
             missing, part = block
@@ -203,7 +201,10 @@ class Chain:
         answer: 0 but for the highest that measures the same property."""
         inputs = [i for i in self._known if i < j]
         slopes = np.zeros(len(inputs))
-        lower = [i for group in alike if j in group for i in inputs if i in group]
+        lower = list[int]()
+        for group in alike:
+            if j in group:
+                lower.extend(rung for rung in inputs if rung in group)
         if lower:
             below = self._transforms[lower[-1]]
             own = self._transforms[j]
@@ -371,6 +372,7 @@ def _grown(covariance: Array, spread: Array, cross: Array) -> Array:
     n, m = cross.shape
     grown = np.empty((n, m + 1, m + 1))
     grown[:, :m, :m] = covariance
-    grown[:, m, :m] = grown[:, :m, m] = cross
+    grown[:, m, :m] = cross
+    grown[:, :m, m] = cross
     grown[:, m, m] = spread
     return grown

@@ -1,20 +1,18 @@
-"""A Gaussian process for few, growing rows: posterior and leave-one-out predictions.
+"""A Gaussian process for few, growing rows: its covariance, hyper-parameters, posterior and leave-one-out predictions.
 
 Exact without a basis; with a basis, a projected process on part of the rows: Rasmussen and Williams, Gaussian Processes
 for Machine Learning (2006), section 8.3.4. It is our own because scikit-learn has no kernel over two inputs with noise
 by row, GPyTorch needs torch, and both refit 250 rows more slowly than needed.
 
-The covariance of a rung's answers, over the answers of lower rungs and the similarity of structures.
+The covariance of a rung's answers, over the answers of lower rungs and the similarity of structures, is
 
     k(x, x') = 4 + a1² z·z' + a2² exp(-|z - z'|² / 2l²) + a3² S(x, x')
 
 z: transformed scores of lower rungs; S: similarity of structures in [0, 1], positive semi-definite.
 
-The posterior of a process's hyper-parameters: its maximum, and points that stand for it where rows are few.
-
-With few rows the data hardly say which hyper-parameters hold, and the most probable ones are too sure of a relation.
-The points are the maximum of the posterior and two on each principal axis of its curvature there. With the weights of
-the unscented transform they have mean and covariance of a Gaussian with this curvature; the ratio of both densities
+With few rows the data hardly say which hyper-parameters hold, and the most probable ones are too sure of a relation. So
+points stand for their posterior: its maximum, and two on each principal axis of its curvature there. With the weights
+of the unscented transform they have mean and covariance of a Gaussian with this curvature; the ratio of both densities
 corrects the weights. Sources: Rue, Martino, Chopin, J. R. Stat. Soc. B 71, 319 (2009); Julier, Uhlmann, Proc. IEEE 92,
 401 (2004).
 """

@@ -1,7 +1,7 @@
 """Similarity of structures, from feature counts such as Morgan fingerprints and from traits of the whole molecule.
 
-Selects rows for a law by a hash of their candidates' keys: the same candidates are selected in every process and for
-every order in which they arrived, so that a law can be made again from the evidence.
+The rows of a law are selected by a hash of their candidates' keys. They are the same in every process and for every
+order of arrival, so that a law can be made again from the evidence.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class GrowingTanimoto:
     def __init__(self) -> None:
         self._starts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._columns: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self._n = self._filled = 0
+        self._n = 0
+        self._filled = 0
 
     def add(self, counts: Sequence[Mapping[int, int]]) -> None:
         """Appends rows. counts: one mapping from feature to count per new candidate, in the order of arrival."""

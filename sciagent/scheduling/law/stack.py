@@ -79,11 +79,10 @@ class Stack:
 
     def state(self) -> Mapping[str, Any]:
         """Returns the hyper-parameters as JSON: `law.question.column` to five logarithms (see `kernel`)."""
-        hyper = {
-            f"{place}.{number}.{column}": [float(x) for x in values.log_values]
-            for (place, number), mine in self._hyper.items()
-            for column, values in mine.items()
-        }
+        hyper = {}
+        for (place, number), mine in self._hyper.items():
+            for column, values in mine.items():
+                hyper[f"{place}.{number}.{column}"] = [float(x) for x in values.log_values]
         return {"fitted_at": self._fitted_at, "log_hyper": hyper}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -110,7 +110,7 @@ class RungRow:
     @cached_property
     def computations(self) -> Set[Computation]:
         """The same, and those of the properties derived after it."""
-        own = (Computation(derived.VERIFIER, derived.VERSION, hash_) for hash_ in self.derived.values())
+        own = (Computation(derived.DERIVED_VERIFIER, derived.VERSION, hash_) for hash_ in self.derived.values())
         return {self.computation, *own}
 
 

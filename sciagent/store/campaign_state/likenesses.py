@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidates import label
+from sciagent.domain.candidates import identifier_text
 from sciagent.domain.evidence import Computation
 from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Verdict
@@ -191,10 +191,11 @@ def of_many(
     if as_of is not None:
         query = query.where(_L.watermark < as_of)
     rows = connection.execute(query).all()
-    names = names_of(connection, [row.of_id for row in rows], [campaign_id]) if rows else {}
+    alike_ids = [row.of_id for row in rows]
+    names = names_of(connection, alike_ids, [campaign_id]) if alike_ids else {}
     found = {}
     for candidate_id, position, of_id, text, key in rows:
-        name = label(names.get(of_id, {}))[:MAX_NAME]
+        name = identifier_text(names.get(of_id, {}))[:MAX_NAME]
         in_brackets = f"{name}; {key[:SHOWN]}" if name else key[:SHOWN]
         found[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
     return found

@@ -5,7 +5,7 @@ transaction that noted it may commit after a version has taken the next number, 
 version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
 number of a version locks it, too. "All turns below W" is then a fixed set, as "all evidence up to W" is.
 
-Calibrations of a campaign's rungs. A fit is never changed; the last one of a rung and a property counts.
+A calibration of a rung is never changed; the last fit of a rung and a property counts.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
 def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
     """Write fits. by_rung: {rung id: fits by property}."""
     alike = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
-    rows = [{**alike, "rung_id": rung_id, **vars(fit)} for rung_id, fits in by_rung.items() for fit in fits.values()]
+    rows = []
+    for rung_id, fits in by_rung.items():
+        rows += [{**alike, "rung_id": rung_id, **vars(fit)} for fit in fits.values()]
     if rows:
         connection.execute(sa.insert(t.calibration), rows)
 

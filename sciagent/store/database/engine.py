@@ -1,6 +1,6 @@
 """Database engines: SQLite in WAL mode with immediate transactions, PostgreSQL through psycopg 3.
 
-The database's clock, which all processes share.
+All processes share the database's clock.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ledger as an object: it opens the database, begins transactions and holds the artifact store.
 
-Artifacts: files under their SHA-256, in a folder beside the ledger.
+Artifacts are files under their SHA-256, in a folder beside the ledger.
 """
 
 from __future__ import annotations

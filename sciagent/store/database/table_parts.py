@@ -1,6 +1,6 @@
-"""The metadata of the ledger's tables, and the functions that define a table.
+"""What tables are made of: the metadata, the functions that define a table, and column types of both databases.
 
-Column types that both databases accept: times in UTC, storable texts, JSON.
+The types are times in UTC, storable texts, and JSON.
 """
 
 from __future__ import annotations
@@ -115,7 +115,12 @@ _Items = sa.schema.SchemaItem | Iterable[Column[Any]]
 
 def keyed(name: str, *items: _Items) -> Table:
     """Returns a table; items may be columns, lists of columns, indexes and constraints."""
-    flat = [part for item in items for part in ([item] if isinstance(item, sa.schema.SchemaItem) else item)]
+    flat = list[sa.schema.SchemaItem]()
+    for item in items:
+        if isinstance(item, sa.schema.SchemaItem):
+            flat.append(item)
+        else:
+            flat += item
     return Table(name, metadata, *flat)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
-from sciagent.store.database import feature_tables as features
+from sciagent.store.database import feature_tables
 from sciagent.store.database.feature_tables import (
     access,
     audit_entry,
@@ -71,9 +71,9 @@ __all__ = [
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),
-    *features.APPEND_ONLY,
+    *feature_tables.APPEND_ONLY,
 )
-CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | features.CHANGEABLE
+CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | feature_tables.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
 
 # row 1: locked in every evidence transaction, so that its numbers are in the order of commits; row 2: the same for

@@ -179,7 +179,9 @@ def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -
 def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> Any:
     """The most urgent job of the first campaign that has one, locked."""
     for campaign_id in turns:
-        heads = [row for query in queries.first for row in connection.execute(query, {"campaign": campaign_id}).all()]
+        heads = list[Any]()
+        for query in queries.first:
+            heads += connection.execute(query, {"campaign": campaign_id}).all()
         if heads:
             return max(heads, key=lambda row: row.priority)
     return None
@@ -243,7 +245,8 @@ def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
         .select_from(t.rung.join(t.job, j.rung_id == r.id))
         .where(r.campaign_id == campaign_id, r.control == sa.true(), live, j.queue.is_not(None))
     )
-    return [Out(*row) for each in (query, checks) for row in connection.execute(each).all()]
+    rows = [*connection.execute(query).all(), *connection.execute(checks).all()]
+    return [Out(*row) for row in rows]
 
 
 def last_attempts(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:

@@ -15,7 +15,9 @@ from sciagent.store.database.engine import db_now
 
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
     """Set aside the highest expected cost of each job until it ends. by_job: {job id: {resource: amount}}."""
-    rows = [row for job_id, amounts in by_job.items() for row in by_resource(amounts, job_id=job_id)]
+    rows = []
+    for job_id, amounts in by_job.items():
+        rows += by_resource(amounts, job_id=job_id)
     execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
 
 

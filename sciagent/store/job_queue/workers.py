@@ -1,6 +1,7 @@
-"""Registered workers: one row each, renewed while the worker lives. A worker runs the jobs on which it has leases.
+"""Registered workers, one row each, renewed while the worker lives, and their resources.
 
-The resources of workers: their capacity for jobs, what they lack, and the amounts in use and free.
+A worker runs the jobs on which it has leases. Its resources are its capacity for jobs, what it lacks, and the amounts
+in use and free.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -267,7 +269,9 @@ def free_at(connection: Connection, worker: NewWorker) -> Free:
         (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
     ]
     used = in_use(held)
-    gpus = {i for _, holds in held for i in (holds or {}).get(GPU, ())}
+    gpus = set[int]()
+    for _, holds in held:
+        gpus.update((holds or {}).get(GPU, ()))
     amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
     return Free(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
 
@@ -287,12 +291,14 @@ def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, in
     for owner, holds in held:
         by_owner.setdefault(owner, {CORES: 1}).update(holds or {})
     used = dict[str, int]()
-    for name, n in (item for holds in by_owner.values() for item in holds.items()):
-        used[name] = used.get(name, 0) + (len(n) if isinstance(n, list) else int(n))
+    for resources in by_owner.values():
+        for name, held_amount in resources.items():
+            n = len(held_amount) if isinstance(held_amount, list) else int(held_amount)
+            used[name] = used.get(name, 0) + n
     return used
 
 
-def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
+def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
     """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
     held = {
         worker.name: in_use((job.owner, job.holds) for job in running if job.worker == worker.name) for worker in alive
@@ -300,10 +306,11 @@ def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[st
     return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
 
 
-def together(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
+def summed_use(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
     """Use of the resources other than cores, summed over the workers."""
     whole: dict[str, Used] = {}
-    for resource in (resource for several in by_worker.values() for resource in several if resource.name != CORES):
-        old = whole.get(resource.name, Used(resource.name, 0, 0))
-        whole[resource.name] = Used(resource.name, old.used + resource.used, old.total + resource.total)
+    for resource in chain.from_iterable(by_worker.values()):
+        if resource.name != CORES:
+            old = whole.get(resource.name, Used(resource.name, 0, 0))
+            whole[resource.name] = Used(resource.name, old.used + resource.used, old.total + resource.total)
     return list(whole.values())

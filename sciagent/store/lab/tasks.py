@@ -64,11 +64,10 @@ class LabTask:
 def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:
     """Write what only tasks have; a task that was withdrawn before is due anew. due_days: days until each is due."""
     now = db_now(connection)
-    rows = [
-        {"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)}
-        for job_id in job_ids
-        for days in [due_days[job_id]]
-    ]
+    rows = []
+    for job_id in job_ids:
+        days = due_days[job_id]
+        rows.append({"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)})
     insert_or_ignore(connection, t.lab_task, rows)
     due = sa.update(t.lab_task).where(t.lab_task.c.job_id == sa.bindparam("of")).values(due_at=sa.bindparam("due"))
     if rows:

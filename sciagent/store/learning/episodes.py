@@ -1,6 +1,6 @@
 """Episodes as rewards see them: turns in order, the candidates that they proposed first, and what these cost.
 
-Reads the cost at which evidence was computed, whoever paid.
+The cost is that at which evidence was computed, whoever paid.
 """
 
 from __future__ import annotations
@@ -57,6 +57,12 @@ class EpisodeTurn:
     state: str
     """Hash of all that the model had seen before the turn; equal for equal conversations."""
     proposals: tuple[ProposalRow, ...]
+
+    @property
+    def new_candidates(self) -> list[int]:
+        """The ids of the candidates that were new in the turn, each once, in the order of their proposals."""
+        new = (proposal.candidate_id for proposal in self.proposals if proposal.status == "new")
+        return list(dict.fromkeys(id_ for id_ in new if id_ is not None))
 
 
 def episodes(

@@ -1,8 +1,7 @@
-"""Policies in the ledger: models under the hash of their weights. A row is written once and never changed.
+"""Policies in the ledger: models under the hash of their weights, their roles, and the tools that they were offered.
 
-Roles of policies: names such as `production`, each of which points to a version, the policy of its last row.
-
-Tool sets in the ledger: the tools as they were offered in a turn, and all that restricted the answer.
+A row of a policy is written once and never changed. A role is a name such as `production` that points to a version, the
+policy of its last row. A tool set holds the tools as they were offered in a turn, and all that restricted the answer.
 """
 
 from __future__ import annotations

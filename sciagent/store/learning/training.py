@@ -1,8 +1,8 @@
-"""Evaluations in the ledger. A complete evaluation is written once, under the hash of what was asked and answered.
+"""What training leaves in the ledger: evaluations, uses of turns, and groups of rollouts with new verdicts.
 
-Groups of rollouts about whose candidates the ladder has said something new.
-
-Uses of turns in training: which policy was trained on which turn, with which version of rewards.
+A complete evaluation is written once, under the hash of what was asked and answered. A use of a turn says which policy
+was trained on it, with which version of rewards. Groups have new verdicts if the ladder has decided on their candidates
+since.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ def _fault(connection: Connection, entry: AuditEntry, last: int, before: str) ->
         return f"entry {last + 1} is missing"
     if entry.previous_hash != before or entry.digest() != entry.hash:
         return f"entry {entry.id} ({entry.what}, {entry.who}, {entry.at:%Y-%m-%d %H:%M} UTC) was changed"
-    said = entry.payload.get("submission_sha256")
-    if entry.object == "submission" and said != submission_digest(connection, entry.object_id or 0):
+    recorded_digest = entry.payload.get("submission_sha256")
+    if entry.object == "submission" and recorded_digest != submission_digest(connection, entry.object_id or 0):
         return f"submission {entry.object_id}, which entry {entry.id} names, was changed"
     return None
 

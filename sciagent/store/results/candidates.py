@@ -1,9 +1,7 @@
-"""Candidates in the ledger: they are inserted and found by key, with the texts under which they were proposed.
+"""Candidates in the ledger: inserted and found by key, with the texts, names and families that they have.
 
-Names and remarks that candidates have in input files: an identifier, a supplier, a catalogue number.
-
-Families of candidates in the ledger, such as the scaffolds of molecules, and the latest candidates. Every query is
-served by an index.
+Texts are those under which they were proposed; names and remarks come from input files. Families are the scaffolds of
+molecules, for example. Every query is served by an index.
 """
 
 from __future__ import annotations
@@ -161,7 +159,11 @@ def enter_names(
     given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
     are shown in every campaign.
     """
-    rows = {(id_, field, storable(text)): None for id_, names in given for field, text in names.items() if text}
+    rows: dict[tuple[int, str, str], None] = {}
+    for id_, names in given:
+        for field, text in names.items():
+            if text:
+                rows[(id_, field, storable(text))] = None
     if campaign_id is None:  # a unique constraint does not compare NULL
         known = _rows(connection, sorted({id_ for id_, _, _ in rows}), ())
         rows = {row: None for row in rows if row not in known}

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.derived import VERIFIER, VERSION
+from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence import (
     UNCERTAINTY_KIND,
     Computation,
@@ -180,22 +180,23 @@ def _record(
     rows = [_row(evidence, last - len(new) + 1 + i) for i, evidence in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
-    quantities = [
-        {
-            "evidence_id": id_,
-            "property_id": property_ids[m.property],
-            "level_id": level_ids[m.level],
-            **{name: getattr(m.quantity, name) for name in _QUANTITY},
-        }
-        for id_, mine in zip(ids, measured, strict=True)
-        for m in mine
-    ]
+    quantities = []
+    for id_, mine in zip(ids, measured, strict=True):
+        for m in mine:
+            quantities.append(
+                {
+                    "evidence_id": id_,
+                    "property_id": property_ids[m.property],
+                    "level_id": level_ids[m.level],
+                    **{name: getattr(m.quantity, name) for name in _QUANTITY},
+                }
+            )
     execute_many(connection, t.quantity, quantities)
-    artifacts = [
-        {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
-        for id_, evidence in zip(ids, new, strict=True)
-        for name, sha256, size, media_type in evidence.artifacts
-    ]
+    artifacts = []
+    for id_, evidence in zip(ids, new, strict=True):
+        for name, sha256, size, media_type in evidence.artifacts:
+            named = {"evidence_id": id_, "name": name}
+            artifacts.append({**named, "sha256": sha256, "size": size, "media_type": media_type})
     execute_many(connection, t.artifact, artifacts)
     told = [
         with_uncertainty_kinds(mine, row["diagnostics"].get(UNCERTAINTY_KIND))
@@ -282,7 +283,7 @@ def under(
     own = sa.and_(*(column == value for column, value in zip(of, computation, strict=True)))
     if not derived:
         return own
-    also = sa.and_(e.verifier == VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
+    also = sa.and_(e.verifier == DERIVED_VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
     return sa.or_(own, also)
 
 

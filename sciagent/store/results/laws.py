@@ -86,17 +86,17 @@ class Log:
     chosen: dict[int, float] = field(default_factory=dict)
     """{candidate id: probability of a hit when it was first chosen for the terminal rung}."""
 
-    def add(self, news: Mapping[str, Any]) -> None:
+    def add(self, entries: Mapping[str, Any]) -> None:
         """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
-        if news["passed"]:
-            ids, *numbers = zip(*news["passed"], strict=True)
+        if entries["passed"]:
+            ids, *numbers = zip(*entries["passed"], strict=True)
             self.ids += map(int, ids)
             for known, new in zip((self.p, self.cost, self.lot), numbers, strict=True):
                 known += map(float, new)
             self.pi += [0.0] * len(ids)
-        for place, pi in news["raised"]:
+        for place, pi in entries["raised"]:
             self.pi[place] = float(pi)
-        self.chosen.update({int(id_): float(p) for id_, p in news["chosen"]})
+        self.chosen.update({int(id_): float(p) for id_, p in entries["chosen"]})
 
 
 def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> Log:
@@ -105,9 +105,9 @@ def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None
     log = Log()
     query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
     query = query if as_of is None else query.where(c.watermark < as_of)
-    for news in connection.execute(query).scalars():
-        if news is not None:
-            log.add(news)
+    for entries in connection.execute(query).scalars():
+        if entries is not None:
+            log.add(entries)
     return log
 
 

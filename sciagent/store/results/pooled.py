@@ -75,14 +75,17 @@ def values_of(
         values = replicates.setdefault(candidate_id, None)
         if outcome == Outcome.OK:
             if values is None:
-                values = replicates[candidate_id] = {}
+                values = {}
+                replicates[candidate_id] = values
             if property_id is not None:
                 name = names[property_id]
                 quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORED[censoring])
                 values.setdefault(name, []).append(quantity)
-    return {
-        id_: None
-        if values is None
-        else calibrated_quantities({name: pooled_quantity(same) for name, same in values.items()}, fits or {})
-        for id_, values in replicates.items()
-    }
+    pooled: dict[int, dict[str, Quantity] | None] = {}
+    for candidate_id, values in replicates.items():
+        if values is None:
+            pooled[candidate_id] = None
+            continue
+        means = {name: pooled_quantity(same) for name, same in values.items()}
+        pooled[candidate_id] = calibrated_quantities(means, fits or {})
+    return pooled

@@ -292,7 +292,8 @@ def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
 def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, float, float]]) -> RateUse:
     """Returns the use of a weekly limit. booked: as from `spent_since`, oldest first."""
     mine = [(amount, at) for r, amount, at in booked if r == resource]
-    used = left = sum(amount for amount, _ in mine)
+    used = sum(amount for amount, _ in mine)
+    left = used
     free_at = None
     for amount, at in mine if used >= limit["amount"] else ():
         left = left - amount

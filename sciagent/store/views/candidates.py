@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.calibration import Fits, calibrated
-from sciagent.domain.candidates import Names, label
+from sciagent.domain.candidates import Names, identifier_text
 from sciagent.domain.chosen_units import Units, as_imported, shown
 from sciagent.domain.evidence import Measured, pooled_measured
 from sciagent.domain.states import Standing
@@ -58,7 +58,7 @@ class Ranked(NamedTuple):
     @property
     def name(self) -> str:
         """Its identifier in the input files; empty without one."""
-        return label(self.names)
+        return identifier_text(self.names)
 
     @property
     def label(self) -> str:
@@ -124,7 +124,7 @@ class Origin(NamedTuple):
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
 
-def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
+def best_candidates(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
     """The n best candidates: hits first, then by utility, depth and score. vetoed: whether to include vetoed ones."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
@@ -141,7 +141,7 @@ def ids_best_first(
     return list(connection.execute(query.offset(skip).limit(n)).scalars())
 
 
-def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
+def candidates_in_order(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
     """The next n candidates in order of arrival, with a sequence number above `after`."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
     return _ranked(connection, row, query)
@@ -150,11 +150,11 @@ def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> lis
 def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[Ranked]:
     """The next n hits after the best `skip` of them, the best first."""
     ids = ids_best_first(connection, row, True, skip, n)
-    found = members(connection, row, ids)
+    found = campaign_members(connection, row, ids)
     return [found[id_] for id_ in ids]
 
 
-def pages(
+def candidate_pages(
     connection: Connection, row: CampaignRow, n: int, hits: bool = False, last: int = -1
 ) -> Iterator[list[Ranked]]:
     """Yields n candidates at a time: all of them in order of arrival, or the hits, the best first.
@@ -164,15 +164,15 @@ def pages(
     if hits:
         ids = ids_best_first(connection, row, hits=True)
         for start in range(0, len(ids), n):
-            found = members(connection, row, ids[start : start + n])
+            found = campaign_members(connection, row, ids[start : start + n])
             yield [found[id_] for id_ in ids[start : start + n]]
         return
-    while page := arrived(connection, row, last, n):
+    while page := candidates_in_order(connection, row, last, n):
         yield page
         last = page[-1].seq
 
 
-def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
+def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
     """Those of the candidates that belong to the campaign, by id."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
     return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
@@ -185,21 +185,22 @@ def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> 
     return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
 
 
-def answers(
+def rung_answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
-    found = _evidence(connection, ids, sa.or_(sa.false(), *(of_rung(rung) for rung in ladder)))
-    rows = [
-        (rung.name, each)
-        for rung in ladder
-        for each in found
-        if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations
-    ]
+    found = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
+    rows = []
+    for rung in ladder:
+        for each in found:
+            if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations:
+                rows.append((rung.name, each))
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
-def imported(connection: Connection, ids: Sequence[int], units: Units | None = None) -> dict[int, list[EvidenceAnswer]]:
+def imported_answers(
+    connection: Connection, ids: Sequence[int], units: Units | None = None
+) -> dict[int, list[EvidenceAnswer]]:
     """Current imported values of these candidates, whichever person imported them.
 
     units: those of a campaign; None: each value is in the unit that it came with.
@@ -227,7 +228,7 @@ def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
     return {rung.name: rung.fits for rung in ladder if rung.fits}
 
 
-def of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
+def is_of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
     """A condition that selects the current evidence of this rung, and of the properties derived after it."""
     return under(rung.computation, rung.derived.values())
 
@@ -279,7 +280,7 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
     return by_evidence
 
 
-def origin(connection: Connection, candidate: Ranked) -> Origin:
+def origin_of(connection: Connection, candidate: Ranked) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
     p = t.proposal.c
     u = t.turn.c

@@ -1,8 +1,7 @@
-"""Single episodes of a report. An episode is a trajectory of a model or of a client of the tools.
+"""Queries of a report on the episodes and proposers of a campaign.
 
-A script's trajectory is not an episode, since it has no conversation. Prompt ids and log-probabilities are not read.
-
-Queries of a report on proposers: their proposals, with the results, costs and predictions.
+An episode is a trajectory of a model or of a client of the tools. A script's trajectory is none, since it has no
+conversation. Prompt ids and log-probabilities are not read.
 
 The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
 people, whose proposals have no turn.
@@ -73,24 +72,24 @@ _IS_EPISODE = sa.or_(_SETTINGS["opening"].as_string().is_not(None), _SETTINGS["c
 _EPISODES = sa.select(*(_J[name] for name in Begun._fields)).where(_IS_EPISODE)
 
 
-def count(connection: Connection, row: CampaignRow) -> int:
+def episode_count(connection: Connection, row: CampaignRow) -> int:
     """Number of episodes of the campaign."""
     return campaign_counts.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
 
 
-def page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Begun]:
+def episodes_page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Begun]:
     """The next n episodes in order, with a number above `after`."""
     query = _EPISODES.where(_J.campaign_id == row.id, _J.number > after).order_by(_J.number).limit(n)
     return [Begun(*episode) for episode in connection.execute(query)]
 
 
-def latest(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
+def latest_episodes(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
     """The last n episodes, latest first."""
     query = _EPISODES.where(_J.campaign_id == row.id).order_by(_J.number.desc()).limit(n)
     return [Begun(*episode) for episode in connection.execute(query)]
 
 
-def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
+def episodes_behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
     """At most n episodes that first proposed one of the best candidates, in the order of the candidates."""
     query = (
         _EPISODES.select_from(with_proposer(t.campaign_candidate.join(t.proposal, _P.id == _CC.proposal_id)))
@@ -102,9 +101,9 @@ def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Be
     return list(episodes.values())[:n]
 
 
-def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
+def episode_outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
     """{trajectory id: results of the episode}."""
-    turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
+    counted = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
     first_proposals = (
         sa.select(_U.trajectory_id, sa.func.count(), sa.func.sum(sa.case((_CC.is_hit, 1), else_=0)))
@@ -113,10 +112,10 @@ def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> di
         .group_by(_U.trajectory_id)
     )
     new_and_hits = {id_: (n, hits) for id_, n, hits in connection.execute(first_proposals)}
-    return {id_: EpisodeOutcome(n, *new_and_hits.get(id_, (0, 0))) for id_, n in connection.execute(turns)}
+    return {id_: EpisodeOutcome(n, *new_and_hits.get(id_, (0, 0))) for id_, n in connection.execute(counted)}
 
 
-def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
+def turn_rows(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     """The first n turns of an episode, as mappings of selected columns."""
     shown = (_U.id, _U.number, _U.message, _U.calls, _U.observations, _U.sampling, _U.policy_version, _U.cost, _U.at)
     tokens = (_U.output_ids, _U.forced, _U.behaviour, _U.untrainable)
@@ -124,14 +123,14 @@ def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 
-def proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
+def episode_proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
     """The first n proposals of an episode, or all, in order of arrival."""
     query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
     query = query.where(_U.trajectory_id == trajectory_id)
     return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]
 
 
-class Handed(NamedTuple):
+class ProposalCount(NamedTuple):
     """The number of a proposer's proposals with one status."""
 
     proposer: str | None
@@ -141,7 +140,7 @@ class Handed(NamedTuple):
     n: int
 
 
-class Brought(NamedTuple):
+class ResultsOfProposer(NamedTuple):
     """Results of the candidates that a proposer proposed first."""
 
     proposer: str | None
@@ -153,7 +152,7 @@ class Brought(NamedTuple):
     """The best utility of the settled candidates."""
 
 
-class Turns(NamedTuple):
+class ProposerTurns(NamedTuple):
     """The turns of a proposer."""
 
     proposer: str
@@ -174,14 +173,14 @@ class PredictionMade(NamedTuple):
     """Number of the trajectory."""
 
 
-def handed(connection: Connection, row: CampaignRow) -> list[Handed]:
+def proposal_counts(connection: Connection, row: CampaignRow) -> list[ProposalCount]:
     """Numbers of proposals by proposer, status, and whether the texts could be read."""
     by = (_J.proposer, _P.status, _P.candidate_id.is_not(None))
     query = sa.select(*by, sa.func.count()).select_from(with_proposer(t.proposal)).where(_P.campaign_id == row.id)
-    return [Handed._make(group) for group in connection.execute(query.group_by(*by))]
+    return [ProposalCount._make(group) for group in connection.execute(query.group_by(*by))]
 
 
-def brought(connection: Connection, row: CampaignRow, first_paid: int) -> list[Brought]:
+def results_by_proposer(connection: Connection, row: CampaignRow, first_paid: int) -> list[ResultsOfProposer]:
     """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
     paid = _CC.depth >= first_paid
     hit_in_seeds = sa.and_(_CC.is_hit, _CC.in_seeds)
@@ -192,7 +191,7 @@ def brought(connection: Connection, row: CampaignRow, first_paid: int) -> list[B
         .where(_CC.campaign_id == row.id)
         .group_by(_J.proposer)
     )
-    return [Brought._make(group) for group in connection.execute(query)]
+    return [ResultsOfProposer._make(group) for group in connection.execute(query)]
 
 
 def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | None, str, float]]:
@@ -207,7 +206,7 @@ def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | 
     return [(who, resource, float(amount)) for who, resource, amount in connection.execute(query)]
 
 
-def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Turns]:
+def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[ProposerTurns]:
     """Episodes, turns and their costs, by proposer."""
     sums = [sa.func.sum(turn_cost(resource)) for resource in RESOURCE_UNITS]
     query = (
@@ -217,12 +216,12 @@ def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Turns]:
         .group_by(_J.proposer)
     )
     return [
-        Turns(who, episodes, n, {name: float(x) for name, x in zip(RESOURCE_UNITS, amounts, strict=True) if x})
+        ProposerTurns(who, episodes, n, {name: float(x) for name, x in zip(RESOURCE_UNITS, amounts, strict=True) if x})
         for who, episodes, n, *amounts in connection.execute(query)
     ]
 
 
-def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
+def predictions_made(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
     """Predictions of new proposals, in order of arrival, streamed. latest: only so many of them, newest first."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)

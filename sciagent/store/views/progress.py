@@ -1,8 +1,10 @@
-"""Hits and best utility against the core-seconds booked so far, for a campaign and for each of its proposers.
+"""Series and comparisons of a report: progress against cost, values for the objectives, and pairs of values from two
+sources.
 
-The values that a rung measured for the objectives, of the best candidates that reached it; replicates are pooled.
+Progress is hits and best utility against the core-seconds booked so far, for a campaign and for each of its proposers.
 
-Comparisons: values of the same candidates from two rungs, or imported and from a rung; what two campaigns share.
+Pairs are values of the same candidates from two rungs, from imports and a rung, or from two campaigns. Replicates are
+pooled.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.views.candidates import of_rung, rung_values
+from sciagent.store.views.candidates import is_of_rung, rung_values
 from sciagent.store.views.episodes import booked_for_jobs, turn_cost
 from sciagent.store.views.queries import booked, stream, with_proposer
 
@@ -224,7 +226,7 @@ def _replicates(
     e = t.current_evidence.c
     q = t.quantity.c
     p = t.property_.c
-    of_source = e.verifier == IMPORT if rung is None else of_rung(rung)
+    of_source = e.verifier == IMPORT if rung is None else is_of_rung(rung)
     evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (
@@ -280,7 +282,7 @@ def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     return dict(map(tuple, connection.execute(query)))
 
 
-def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
+def shared_candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
     """The candidates and hits that two campaigns share, and the first of the shared hits."""
     a = t.campaign_candidate.alias("a")
     b = t.campaign_candidate.alias("b")
@@ -309,7 +311,7 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
     )
 
 
-def spreads(
+def value_spreads(
     connection: Connection, row: CampaignRow, rung: RungRow, name: str, units: Units
 ) -> tuple[ValueSpread, ...]:
     """Statistics of a rung's values of a property, by level; usually there is one level.
@@ -329,7 +331,7 @@ def spreads(
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
-        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, of_rung(rung), q.censoring == "none")
+        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, is_of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
     fit = rung.fits.get(name)

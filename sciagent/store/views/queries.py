@@ -116,7 +116,7 @@ def booked() -> Any:
     )
 
 
-def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
+def booked_costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
     """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
     s = t.spend.c
     what = fate().label("fate")
@@ -129,7 +129,7 @@ def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, st
     return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
 
 
-def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
+def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
     """(rung position, verdict, reason, property or None, n, id, text and detail of the first candidate): reasons why
     candidates ended, the most frequent first.
 
@@ -144,7 +144,7 @@ def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit
     return _with_examples(connection, by, _CC.candidate_id, ended, example, limit)
 
 
-def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
+def unread_proposals(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
     candidate."""
     p = t.proposal.c
@@ -174,7 +174,7 @@ def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200
     return count(connection, t.event, *here), list(connection.execute(latest))
 
 
-def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
+def reused_answers(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
     """(rung id, campaign that paid or None, source of the evidence, n) of all reused answers."""
     d = t.decision.c
     e = t.evidence.c
@@ -212,7 +212,7 @@ def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list
     return [*connection.execute(own), *connection.execute(taken)]
 
 
-def measures(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
+def has_measured(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
     """Whether the rung has given this property, judged by its latest answers and reused answers."""
     if property_name in rung.derived:
         return True

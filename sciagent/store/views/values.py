@@ -1,7 +1,4 @@
-"""All values in the ledger with their provenance, read in pages.
-
-Imported values of one property, by level and candidate, from all files of the ledger.
-"""
+"""Values in the ledger with their provenance, read in pages; imported ones also by level and candidate."""
 
 from __future__ import annotations
 

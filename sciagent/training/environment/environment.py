@@ -32,7 +32,7 @@ from sciagent.store.learning import episodes, groups, rewards
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.desk import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
-from sciagent.training.environment.statements import EpisodeWish, shown, stated_answer, stated_call
+from sciagent.training.environment.statements import EpisodeRequest, shown, stated_answer, stated_call
 from sciagent.training.rollouts.drive import obstacle
 from sciagent.training.rollouts.groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 
@@ -96,13 +96,10 @@ class RewardReader:
 def _rewarded(
     row: EpisodeRow, group: int, outcome: float | None, turns: list[RewardedTurn], alone: bool
 ) -> RewardedEpisode:
+    if alone:
+        turns = [turn.model_copy(update={"advantage": None}) for turn in turns]
     return RewardedEpisode(
-        episode=row.number,
-        group=group,
-        sibling=row.sibling,
-        policy=row.policy,
-        outcome=outcome,
-        turns=tuple(turn.model_copy(update={"advantage": None}) for turn in turns) if alone else tuple(turns),
+        episode=row.number, group=group, sibling=row.sibling, policy=row.policy, outcome=outcome, turns=tuple(turns)
     )
 
 
@@ -222,8 +219,8 @@ class Environment:
         them the name begins a new group. policy: name and version of what answers, as the ledger is to keep it.
         Raises EpisodeError.
         """
-        wish = EpisodeWish(task, seed, group, siblings, policy, purpose)
-        return LadderEpisode(self, self._do(lambda driver: self._desk.open(driver, wish)).opened)
+        request = EpisodeRequest(task, seed, group, siblings, policy, purpose)
+        return LadderEpisode(self, self._do(lambda driver: self._desk.open(driver, request)).opened)
 
     def episode(self, number: int) -> LadderEpisode:
         """Returns an episode that was opened here. Raises EpisodeError."""

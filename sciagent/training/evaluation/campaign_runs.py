@@ -98,7 +98,8 @@ def _campaign(
     keys |= {"budget": {"verifications": verifications, "proposals": PROPOSALS * verifications}}
     keys.setdefault("workers", 1)
     digest = content_hash([keys, version])[:8]
-    keys["campaign"] = name = _name(arm, task["campaign"], seed, digest)
+    name = _name(arm, task["campaign"], seed, digest)
+    keys["campaign"] = name
     stream = io.StringIO()
     YAML(pure=True).dump(keys, stream)
     return PlannedCampaign(arm, task["campaign"], seed, name, stream.getvalue(), path.resolve().parent)
@@ -239,7 +240,7 @@ class CampaignRuns:
         if self._is_stopped:
             return None
         spec = parse_spec(planned.text, f"{planned.arm} on {planned.task}", planned.base)
-        built, _ = create_or_open(self._ledger, spec, planned.text, user())
+        built = create_or_open(self._ledger, spec, planned.text, user()).built
         if not built.row.has_limits:
             raise UsageError(f"{planned.task} has no hits: no objective of it has limits")
         if built.row.state not in ENDED and self._drive(built) not in ENDED:
@@ -248,7 +249,8 @@ class CampaignRuns:
             return measure(connection, built, planned)
 
     def _drive(self, built: Built) -> CampaignState:
-        driver = self._driver = Driver(built, source=partial(source_of, start=self._start))
+        driver = Driver(built, source=partial(source_of, start=self._start))
+        self._driver = driver
         try:
             with driver:
                 if self._is_stopped:

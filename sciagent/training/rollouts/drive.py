@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class NoSource:
     """The source that proposes nothing, so that the scheduler only buys what waits."""
 
-    is_busy = is_ready = False
+    is_busy = False
+    is_ready = False
     patience = 1
     total: int | None = None
     fault: str | None = None
@@ -250,6 +251,7 @@ class RolloutDrive:
             row = campaigns.get(connection, self._built.row.name)
             counts = group_rows.counts(connection, [group.row.id for group in groups])
         rows = tuple(_rolled(group, counts[group.row.id]) for group in groups)
+        is_open = any(each.state == "open" for each in rows)
         return RolloutAnswer(
             campaign=row.name,
             state=str(row.state),
@@ -257,7 +259,7 @@ class RolloutDrive:
             groups=rows,
             turns=self._turns,
             seconds=round(self._seconds, 3),
-            stopped=self._why if any(each.state == "open" for each in rows) else None,
+            stopped=self._why if is_open else None,
         )
 
 

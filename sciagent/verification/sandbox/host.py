@@ -287,7 +287,8 @@ class Worker:
         elif link is None:
             folder = self.folder / f"environment-{request.environment}"
             link = ZygoteLink(folder, [request.verifier], interpreter)
-        self._link = self._links[interpreter] = link
+        self._link = link
+        self._links[interpreter] = link
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)

@@ -144,9 +144,11 @@ class ZygoteLink:
         self._writing = threading.Lock()
         self._buffer = b""
         self._events: deque[Mapping[str, Any]] = deque()
-        self._pid = self._pidfd = -1
+        self._pid = -1
+        self._pidfd = -1
         self._status: int | None = None
-        self._spoke = self._ended = False
+        self._spoke = False
+        self._ended = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
         installed = [name for name in preload if name not in registry.defined()]  # a nursery lacks defined verifiers

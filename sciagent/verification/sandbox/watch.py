@@ -131,12 +131,16 @@ class Watch:
         self._work = self._home / "work"
         self._output = self._home / "output"
         self._socket, self._theirs = socket.socketpair()
-        self._pid = self._pidfd = -1
+        self._pid = -1
+        self._pidfd = -1
         self._buffer = b""
         self._taken: list[tuple[bytes, dict[str, Any]]] = []
         self._awake = 0.0
-        self._deaf = self._finished = self._done = False
-        self._turn = self._looked = time.monotonic()
+        self._deaf = False
+        self._finished = False
+        self._done = False
+        self._turn = time.monotonic()
+        self._looked = self._turn
 
     def run(self, kind: type[Verifier[Any]]) -> Mapping[str, Any]:
         """Verifies the job in a child and kills all its descendants. Returns `failure`, `index`, `wall`, and `cpu`, the
@@ -265,7 +269,8 @@ class Watch:
         """Handles one message of the child. Raises WireError for an invalid or unexpected message."""
         message = loads(line)
         if message == {"done": True} and self.index == len(self._job.candidates):
-            self._finished = self._done = True
+            self._finished = True
+            self._done = True
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")
         else:

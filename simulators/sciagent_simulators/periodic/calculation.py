@@ -7,7 +7,7 @@ and no setting. benchmarks/crystals/solids.py compares more solids.
 Sources: Enkovaara et al., J. Phys. Condens. Matter 22, 253202 (2010); Mortensen et al., J. Chem. Phys. 160, 092503
 (2024); PBE: Perdew, Burke, Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996).
 
-The band gap from eigenvalues on a mesh and along lines, by counting electrons: no Fermi level, no smearing.
+The band gap follows from eigenvalues on a mesh and along lines by counting electrons: no Fermi level, no smearing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import GPAW
+from sciagent.programs import interpreter
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.periodic.sampling import VALENCE, line_points, mesh_of
 from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.programs.script import run_script
 
+GPAW = interpreter(
+    "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
+)
 WHOLE = 0.02
 """The largest distance of electrons and moment of an insulator from whole numbers, in electrons or Bohr magnetons."""
 

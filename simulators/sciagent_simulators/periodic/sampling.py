@@ -8,15 +8,13 @@ a step, which gives a better density from fewer points (SrTiO3: one point instea
 Sources: Monkhorst, Pack, Phys. Rev. B 13, 5188 (1976); the lines: Setyawan, Curtarolo, Comput. Mater. Sci. 49, 299
 (2010), as ASE has them.
 
-The elements for which GPAW has PAW data, and those whose shells are open.
+GPAW has PAW data for the elements listed here, some with open shells. GPAW 22.8 of Debian (gpaw-setups 0.9.20000) lacks
+the lanthanides; where it has data, they are those of PyPI.
 
-The data of both are the same where both have them: GPAW 22.8 of Debian (gpaw-setups 0.9.20000) lacks the lanthanides.
-
-Errors that the mesh of k-points leaves in energies and moments of metals, as measured on a few of them.
-
-Energies: root mean squares over Na, Al, Cu and Pd, two cells each, against 6 k-points per 1/angstrom
-(benchmarks/crystals/metals.json). Moments: root mean squares of bcc iron with two cells against 4.5 k-points per
-1/angstrom (benchmarks/crystals/README.md); no other ferromagnet has been measured.
+The mesh leaves errors in energies and moments of metals, measured on a few of them. Energies: root mean squares over
+Na, Al, Cu and Pd, two cells each, against 6 k-points per 1/angstrom (benchmarks/crystals/metals.json). Moments: root
+mean squares of bcc iron with two cells against 4.5 k-points per 1/angstrom (benchmarks/crystals/README.md); no other
+ferromagnet has been measured.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ differentiate by positions and strains, loop over the cells for every bond, and 
 
 Source: Deng et al., Nat. Mach. Intell. 5, 1031 (2023), doi 10.1038/s42256-023-00716-3.
 
-The layers of CHGNet with a third of the arithmetic, for evaluation only; energies differ by rounding.
+Its layers need a third of the arithmetic, for evaluation only; energies differ by rounding.
 
 CHGNet gathers the features of two atoms and their bond for each pair of neighbours, or of two bonds, their angle and
 their atom for each angle, and applies a linear layer to all of them in a row. The same sum is had by applying each part

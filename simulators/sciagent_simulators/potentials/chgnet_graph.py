@@ -1,9 +1,9 @@
-"""The graph of several cells as CHGNet defines it: pairs of neighbours, their bonds, and angles between short bonds.
+"""The graph of several cells as CHGNet defines it, with each kind of atom, bond, pair and angle only once.
 
-CHGNet's own converter makes an object for each bond, which takes a fifth of the time of a batch of small cells. Here
-all cells of a batch are in one array.
+The graph has pairs of neighbours, their bonds, and angles between short bonds. CHGNet's own converter makes an object
+for each bond, which takes a fifth of the time of a batch of small cells. Here all cells of a batch are in one array.
 
-The kinds of atoms, bonds, pairs and angles in a graph: those that no convolution can tell apart are computed once.
+Atoms, bonds and angles that no convolution can tell apart are of one kind, which is computed once.
 
 In a crystal with symmetry most atoms, bonds and angles have the same surroundings as others. A graph network gives
 these the same features and the same derivatives, whatever its weights. They are found as it sees them, by colours: each

@@ -4,22 +4,17 @@ All energies come from the same model, so no scales mix. The hull of these phase
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
 folder, one for each element and each pair of elements, under the model, its scale and the recipe.
 
-Ground-state structures of the elements, from which formation energies are counted.
-
-Simple metals and the diamond lattice have their measured lattice constants; other structures come from the AFLOW
-prototypes that pymatgen ships, with bonds as long as the sums of radii, or the measured volume of molecular crystals.
-All are starting points of a relaxation.
+The elements start from their ground-state structures. Simple metals and the diamond lattice have their measured lattice
+constants; other structures come from the AFLOW prototypes that pymatgen ships, with bonds as long as the sums of radii,
+or the measured volume of molecular crystals. All are starting points of a relaxation.
 
 Sources: ase.data.reference_states; Mehl et al., Comput. Mater. Sci. 136, S1 (2017).
 
-The corrections of the Materials Project from 2020 (MP2020), to compare force fields trained with and without them.
-
-A structure without oxidation states would silently get no correction for its anions, so they are guessed from the
+The corrections of the Materials Project from 2020 (MP2020) allow comparisons of force fields trained with and without
+them. A structure without oxidation states would silently get no correction for its anions, so they are guessed from the
 composition first.
 
 Source: Wang et al., Sci. Rep. 11, 15496 (2021), doi 10.1038/s41598-021-94550-5; pymatgen's implementation.
-
-The elements of the Materials Project trajectories (MPtrj), on which the shipped potentials were trained.
 """
 
 from __future__ import annotations
@@ -318,11 +313,11 @@ def mp2020_correction(structure: Any) -> float:
         parameters={"run_type": "GGA+U" if has_u else "GGA", "hubbards": hubbards if has_u else {}, "software": "vasp"},
         data={"oxidation_states": guesses[0] if guesses else {}},
     )
-    return float(sum(found.value for found in load().get_adjustments(entry))) / len(structure)
+    return float(sum(found.value for found in load_correction().get_adjustments(entry))) / len(structure)
 
 
 @cache
-def load() -> Any:
+def load_correction() -> Any:
     """Returns the scheme, loaded once per process; importing it takes seconds."""
     from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 

@@ -1,6 +1,6 @@
-"""The interface of a potential: energies, forces and stresses of many periodic cells, on a named energy scale.
+"""Potentials: energies, forces and stresses of many periodic cells on a named energy scale, and the registry of models.
 
-The registry of potentials: the entry point group `sciagent.potentials`, with a loaded model per process.
+Models register under the entry point group `sciagent.potentials`; each is loaded once per process.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def potential_names() -> tuple[str, ...]:
 
 
 @cache
-def factory(name: str) -> PotentialFactory:
+def potential_factory(name: str) -> PotentialFactory:
     """Returns what a package declares about a potential; no model is loaded.
 
     Raises UnknownNameError, or UsageError if the package does not load or offers something else."""
@@ -182,11 +182,11 @@ def factory(name: str) -> PotentialFactory:
 
 
 @lru_cache(maxsize=4)
-def load(name: str, weights: Path | None = None, device: str = "cpu") -> Potential:
+def load_potential(name: str, weights: Path | None = None, device: str = "cpu") -> Potential:
     """Returns the model, loaded once per process. What it prints is dropped.
 
     Raises SimulatorError bad_environment if its package is missing, or if its weights cannot be read."""
-    made = factory(name)
+    made = potential_factory(name)
     if weights is None and not made.ships_weights:
         raise UsageError(f'potential "{name}" has no weights of its own; name a file (weights: FILE)')
     try:
@@ -201,10 +201,10 @@ def load(name: str, weights: Path | None = None, device: str = "cpu") -> Potenti
 
 
 @cache
-def versions(name: str) -> Mapping[str, str]:
+def potential_versions(name: str) -> Mapping[str, str]:
     """Returns the versions of the installed distributions with a potential's package, and of who registered it. The
     first call of a process reads the metadata of all distributions, which takes a quarter of a second."""
-    found = packages_distributions().get(factory(name).package, [])
+    found = packages_distributions().get(potential_factory(name).package, [])
     own = getattr(_points()[name], "dist", None)
     return {distribution: version(distribution) for distribution in found} | ({own.name: own.version} if own else {})
 

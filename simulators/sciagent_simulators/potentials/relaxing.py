@@ -1,12 +1,13 @@
-"""Relaxation of positions and cells of many crystals at once: FIRE on the positions and the logarithm of the strain.
+"""Relaxes positions and cells of many crystals at once, and fits the equation of state of the relaxed ones.
 
-Each crystal has its own time step, mixing and convergence, so it relaxes as it would alone; only the evaluation of the
-potential is shared. The steps are those of ASE's FIRE with its FrechetCellFilter. A crystal that collapses, escapes or
-meets numbers that are not finite is set aside with its fault, and the others go on.
+FIRE acts on the positions and the logarithm of the strain. Each crystal has its own time step, mixing and convergence,
+so it relaxes as it would alone; only the evaluation of the potential is shared. The steps are those of ASE's FIRE with
+its FrechetCellFilter. A crystal that collapses, escapes or meets numbers that are not finite is set aside with its
+fault, and the others go on.
 
 Source: Bitzek et al., Phys. Rev. Lett. 97, 170201 (2006); the gradient of the cell: J. Kermode and K. Shinohara in ASE.
 
-The equation of state of relaxed crystals: energies at scaled volumes, and the fit by Birch and Murnaghan.
+The equation of state is fitted by Birch and Murnaghan to energies at scaled volumes.
 
 The third-order equation is a cubic polynomial in V^(-2/3), so the fit is linear. The shape of the cell is scaled
 uniformly and positions are relaxed at each volume; for cells that are not cubic the modulus is thus an upper bound.
@@ -246,7 +247,8 @@ def _directional(matrix: Numbers, direction: Numbers) -> Numbers:
     from scipy.linalg import expm
 
     both = np.zeros((6, 6))
-    both[:3, :3] = both[3:, 3:] = matrix
+    both[:3, :3] = matrix
+    both[3:, 3:] = matrix
     both[:3, 3:] = direction
     found: Numbers = expm(both)[:3, 3:]
     return found

@@ -1,6 +1,6 @@
-"""Reads measured powder patterns: text files with 2-theta in degrees, intensity, and perhaps its uncertainty.
+"""Measured powder patterns: files are read, brought onto a uniform grid, and freed of their background.
 
-Brings a measured pattern onto a uniform grid and takes its background off, which no candidate influences.
+A file has 2-theta in degrees, intensity, and perhaps its uncertainty. No candidate influences the background.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ The fit maximises the match, which is the cosine of measured and computed intens
 begins at the best places of a search over cell and zero shift, and takes damped Gauss-Newton steps within limits; it
 draws no random number.
 
-A computed pattern on a grid: reflections broadened by pseudo-Voigt functions, with derivatives for the fit.
-
-A fitted powder pattern as a series: measured, computed, background, difference, and where the reflections are.
+The computed pattern has reflections broadened by pseudo-Voigt functions, with derivatives for the fit. The result is a
+series: measured, computed, background, difference, and where the reflections are.
 """
 
 from __future__ import annotations

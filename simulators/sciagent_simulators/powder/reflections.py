@@ -1,6 +1,4 @@
-"""The reflections of a crystal in the kinematic approximation, by pymatgen.
-
-X-ray tubes by name, and single wavelengths.
+"""The reflections of a crystal in the kinematic approximation, by pymatgen, for X-ray tubes and single wavelengths.
 
 Wavelengths: Deslattes et al., Rev. Mod. Phys. 75, 35 (2003), as in NIST SRD 128; copper after Hölzer et al., Phys. Rev.
 A 56, 4554 (1997). The weight of alpha 2 is half of that of alpha 1.

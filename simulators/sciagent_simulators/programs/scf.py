@@ -3,9 +3,7 @@
 A program's "normal termination" is not enough. The energy of a converged SCF has to be there, a relaxation has to have
 converged, and atoms, charge and multiplicity have to be those of the geometry that was handed in.
 
-The result of a self-consistent field by an external program, and the checks that every result has to pass.
-
-The settings of a calculation by ORCA or Gaussian, and the words that users may add to the program's input.
+Users may add words to the program's input.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""The program `xtb`: single points and relaxations by GFN2-xTB and GFN1-xTB, read from its JSON file.
+"""The programs `xtb` and `crest`: single points and relaxations by GFN2-xTB and GFN1-xTB, and a search for conformers.
 
-Measured with xtb 6.5.1: an unknown method (`--gfn 7`) becomes GFN2-xTB, an impossible number of unpaired electrons is
-ignored, and a relaxation that did not converge ends with status 0, "normal termination" and the file `.xtboptok`.
-Method, electrons and convergence are therefore checked one by one. A restart file in the folder would hide that the
-charges do not converge, so each run has a folder of its own.
+Results are read from the JSON file of `xtb`. Measured with xtb 6.5.1: an unknown method (`--gfn 7`) becomes GFN2-xTB,
+an impossible number of unpaired electrons is ignored, and a relaxation that did not converge ends with status 0,
+"normal termination" and the file `.xtboptok`. Method, electrons and convergence are therefore checked one by one. A
+restart file in the folder would hide that the charges do not converge, so each run has a folder of its own.
 
 Source: Bannwarth et al., WIREs Comput. Mol. Sci. 11, e1493 (2021).
 
-CREST: conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB.
-
-CREST samples the conformers. They are relaxed again and compared by module `conformers`, so that conformers, mirror
-images and equivalent wells are counted as in `xtb.conformers`; CREST itself merges mirror images. The energies that
-CREST wrote have to agree with those of GFN2-xTB by tblite at the same geometries, in the same solvent.
+CREST samples conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB. They are relaxed again and compared
+by module `conformers`, so that conformers, mirror images and equivalent wells are counted as in `xtb.conformers`; CREST
+itself merges mirror images. The energies that CREST wrote have to agree with those of GFN2-xTB by tblite at the same
+geometries, in the same solvent.
 
 Sources: Pracht, Bohle, Grimme, Phys. Chem. Chem. Phys. 22, 7169 (2020); Pracht et al., J. Chem. Phys. 160, 114110
 (2024).
@@ -28,13 +27,31 @@ from typing import Any, Literal
 import numpy as np
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import CREST, XTB
+from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
 from sciagent_simulators.programs.scf import ProgramResult, checked
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE, HEAVIEST, energies, frontier
 
+XTB = Program(
+    "xtb",
+    "xtb",
+    "SCIAGENT_XTB",
+    ("xtb",),
+    ("--version",),
+    r"xtb version (\S+)",
+    "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
+)
+CREST = Program(
+    "crest",
+    "CREST",
+    "SCIAGENT_CREST",
+    ("crest",),
+    ("--version",),
+    r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
+    "https://github.com/crest-lab/crest",
+)
 GfnLevel = Literal["GFN2-xTB", "GFN1-xTB"]
 ACCURACY = 0.01  # xtb's default, 1, converges charges to 1e-4 and dipoles to 0.001 D only
 CYCLES = 250

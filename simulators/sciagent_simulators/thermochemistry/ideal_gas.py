@@ -10,7 +10,7 @@ degeneracy in space (as in the radical NO) is not counted, nor are mirror images
 Sources: McQuarrie, Statistical Mechanics, 1976, ch. 5, 6 and 8. Interpolation: Grimme, Chem. Eur. J. 18, 9955 (2012),
 eqs. 3 to 8, with 100 cm^-1, exponent 4 and the limiting moment of inertia 1e-44 kg m^2.
 
-The rotational symmetry number of a geometry: the number of proper rotations that leave it unchanged.
+The rotational symmetry number of a geometry is the number of proper rotations that leave it unchanged.
 """
 
 from __future__ import annotations

@@ -1,22 +1,21 @@
-"""Harmonic frequencies of a molecule from its Hessian, with translations and rotations projected out.
+"""Normal modes of a molecule: harmonic frequencies from a Hessian, the search for a minimum, and the noise of soft
+modes.
 
-Frequencies are in cm^-1; an imaginary frequency is given as a negative number. Hessians are in eV/angstrom^2.
+Translations and rotations are projected out. Frequencies are in cm^-1; an imaginary frequency is given as a negative
+number. Hessians are in eV/angstrom^2.
 
 Source: Wilson, Decius, Cross, Molecular Vibrations, 1955, ch. 2; the projection is that of Miller, Handy, Adams, J.
 Chem. Phys. 72, 99 (1980).
 
-The search for a minimum from a symmetric start, where a relaxation may end at a saddle point.
+A relaxation from a symmetric start may end at a saddle point. A relaxation follows forces, and no force leads away from
+the symmetry of its start: GFN2-xTB relaxes acetone from its symmetric conformer to a stationary point with an imaginary
+mode, the rotation of its methyl groups. From there the molecule is displaced along the mode, both ways, and relaxed
+again; the lower of the two ends is kept.
 
-A relaxation follows forces, and no force leads away from the symmetry of its start: GFN2-xTB relaxes acetone from its
-symmetric conformer to a stationary point with an imaginary mode, the rotation of its methyl groups. From there the
-molecule is displaced along the mode, both ways, and relaxed again; the lower of the two ends is kept.
-
-Uncertainties from soft modes, whose frequencies differ between relaxations to the same minimum.
-
-A relaxation stops where forces are small, not where they are zero, and along a flat mode it stops anywhere. The noise
-is one of the curvature: the squared frequency scatters by about the same for all modes, so that a frequency
-scatters by NOISE / (2 frequency). That is nothing for a stiff mode and as much as the frequency itself for one at 10
-cm^-1.
+The frequencies of soft modes differ between relaxations to the same minimum. A relaxation stops where forces are small,
+not where they are zero, and along a flat mode it stops anywhere. The noise is one of the curvature: the squared
+frequency scatters by about the same for all modes, so that a frequency scatters by NOISE / (2 frequency). That is
+nothing for a stiff mode and as much as the frequency itself for one at 10 cm^-1.
 """
 
 from __future__ import annotations

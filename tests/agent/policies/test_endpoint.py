@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import episode as question_threads
 from sciagent.agent import models
-from sciagent.agent.episode import Asking, Episode, EpisodeLimits
+from sciagent.agent.episode import TRIES, Asking, Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.constrained import LAYOUT
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.templates import prompt_ids
-from sciagent.agent.serving import served
+from sciagent.agent.serving.served import ServedCard, keep_card
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
@@ -79,8 +78,8 @@ def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
     from transformers import AutoTokenizer
 
     card = models.find(tiny)
-    served.keep(
-        served.ServedCard(
+    keep_card(
+        ServedCard(
             name="policy-1@12345678",
             base_sha256=card.sha256,
             adapter_sha256="12345678" + "0" * 56,
@@ -161,7 +160,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once too late, once too busy, once broken, then right: one answer, and no turn is doubled."""
-    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
 
     def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
         if n == 1:
@@ -181,13 +180,13 @@ def test_who_does_not_answer_in_time_is_asked_again(
 def test_what_never_answers_is_told_as_a_fault(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())
     found = several.next()
     several.close()
-    assert found.sampled is None and "500" in found.fault and len(server.bodies) == question_threads.TRIES
+    assert found.sampled is None and "500" in found.fault and len(server.bodies) == TRIES
 
 
 def test_the_model_that_answered_is_kept(server: ChatServer, policy: EndpointPolicy) -> None:

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving import served as lora_adapters
-from sciagent.agent.serving import served as served_cards
-from sciagent.agent.serving.served import ServedCard
+from sciagent.agent.serving.served import (
+    ServedCard,
+    adapter_sha256,
+    keep_card,
+    load_adapter,
+    loaded_adapters,
+    served_card,
+    unload_adapter,
+)
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
@@ -80,38 +86,38 @@ def folder(tmp_path: Path) -> Path:
 
 def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "secret")
-    served = lora_adapters.load(fake.url, "policy-1", folder)
-    assert served == f"policy-1@{lora_adapters.adapter_sha256(folder)[:8]}"
-    assert lora_adapters.load(fake.url, "policy-1", folder) == lora_adapters.load(fake.url, served, folder) == served
-    assert lora_adapters.loaded(fake.url) == {served: "base"}
-    assert lora_adapters.unload(fake.url, "policy-1") == served
-    assert lora_adapters.loaded(fake.url) == {}
+    served = load_adapter(fake.url, "policy-1", folder)
+    assert served == f"policy-1@{adapter_sha256(folder)[:8]}"
+    assert load_adapter(fake.url, "policy-1", folder) == load_adapter(fake.url, served, folder) == served
+    assert loaded_adapters(fake.url) == {served: "base"}
+    assert unload_adapter(fake.url, "policy-1") == served
+    assert loaded_adapters(fake.url) == {}
     assert [path for path, *_ in fake.asked] == ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"]
     assert Path(fake.asked[0][1]["lora_path"]).is_absolute() and fake.asked[0][2] == "Bearer secret"
 
 
 def test_a_name_never_changes_its_weights(fake: Fake, folder: Path) -> None:
-    first = lora_adapters.load(fake.url, "policy-1", folder)
+    first = load_adapter(fake.url, "policy-1", folder)
     (folder / "adapter_model.safetensors").write_bytes(b"more")
-    second = lora_adapters.load(fake.url, "policy-1", folder)
-    assert second != first and set(lora_adapters.loaded(fake.url)) == {first, second}
+    second = load_adapter(fake.url, "policy-1", folder)
+    assert second != first and set(loaded_adapters(fake.url)) == {first, second}
     with pytest.raises(UsageError, match="a name cannot change its weights"):
-        lora_adapters.load(fake.url, first, folder)
+        load_adapter(fake.url, first, folder)
     with pytest.raises(UsageError, match="several adapters called policy-1"):
-        lora_adapters.unload(fake.url, "policy-1")
-    assert lora_adapters.unload(fake.url, first) == first and set(lora_adapters.loaded(fake.url)) == {second}
+        unload_adapter(fake.url, "policy-1")
+    assert unload_adapter(fake.url, first) == first and set(loaded_adapters(fake.url)) == {second}
 
 
 def test_the_card_of_an_adapter_has_the_weights_of_its_base(fake: Fake, folder: Path) -> None:
-    served_cards.keep(ServedCard(name="base", base_sha256="b" * 64, template_sha256="c" * 64))
-    card = served_cards.find(lora_adapters.load(fake.url, "policy-1", folder))
+    keep_card(ServedCard(name="base", base_sha256="b" * 64, template_sha256="c" * 64))
+    card = served_card(load_adapter(fake.url, "policy-1", folder))
     assert card is not None and (card.base_sha256, card.template_sha256) == ("b" * 64, "c" * 64)
-    assert card.adapter_sha256 == lora_adapters.adapter_sha256(folder)
+    assert card.adapter_sha256 == adapter_sha256(folder)
     known = PolicyIdentity("any", "anywhere", "b" * 64, card.adapter_sha256)
     assert card.name == f"policy-1@{known.hash[:8]}"
     with pytest.raises(UsageError, match="other weights were served as base"):
-        served_cards.keep(ServedCard(name="base", base_sha256="d" * 64))
-    assert served_cards.find("stranger") is None
+        keep_card(ServedCard(name="base", base_sha256="d" * 64))
+    assert served_card("stranger") is None
 
 
 @pytest.mark.parametrize(
@@ -126,7 +132,7 @@ def test_the_card_of_an_adapter_has_the_weights_of_its_base(fake: Fake, folder: 
 def test_what_the_server_refuses_is_told(fake: Fake, folder: Path, refuse: Any, said: str) -> None:
     fake.refuse = refuse
     with pytest.raises(ModelError, match=said):
-        lora_adapters.unload(fake.url, "x")
+        unload_adapter(fake.url, "x")
 
 
 @pytest.mark.parametrize("status", [400, 404, 500])
@@ -136,14 +142,14 @@ def test_a_key_that_a_server_repeats_is_struck_out(
     monkeypatch.setenv("VLLM_API_KEY", "sk-tell-nobody")
     fake.refuse = status, '{"error": {"message": "lora: the key sk-tell-nobody is wrong"}}'
     with pytest.raises(ModelError, match=r"the key \[secret\] is wrong"):
-        lora_adapters.load(fake.url, "x", folder)
+        load_adapter(fake.url, "x", folder)
     fake.there = {"sk-tell-nobody": "adapter"}
-    assert lora_adapters.loaded(fake.url) == {"[secret]": "base"}
+    assert loaded_adapters(fake.url) == {"[secret]": "base"}
 
 
 def test_a_server_that_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(ModelError, match="did not answer"):
-        lora_adapters.load("http://127.0.0.1:9/v1", "x", folder)
+        load_adapter("http://127.0.0.1:9/v1", "x", folder)
     for wrong in ("file:///etc/passwd", "127.0.0.1:8000"):
         with pytest.raises(UsageError, match="no endpoint"):
-            lora_adapters.unload(wrong, "x")
+            unload_adapter(wrong, "x")

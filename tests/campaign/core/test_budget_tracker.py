@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.people import steering
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.domain.answers.values import plain as as_json
+from sciagent.domain.answers.values import plain
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
@@ -157,12 +157,12 @@ RATE = 0.3
 def enter(ledger: Ledger, folder: Path, budget: str) -> Built:
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
     text = TEXT.format(budget=budget)
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 def run(ledger: Ledger) -> CampaignCounts:
     """Resume it, to its end; returns its status."""
-    with Driver(open_stored(ledger, "weekly", "test")) as driver:
+    with Driver(open_stored(ledger, "weekly", "test").built) as driver:
         driver.run()
     with ledger.read() as connection:
         return campaign_counts.counts(connection, campaigns.get(connection, "weekly"))
@@ -180,11 +180,11 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     assert start.startswith("core_seconds: 0.") and start.endswith(f" of {RATE} in seven days")
     assert timedelta(days=7) - timedelta(seconds=1) <= datetime.fromisoformat(f"{when}+00:00") - began
     assert first.budget == {"rungs": {}}
-    assert as_json(first)["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
+    assert plain(first)["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
     assert 0 < spent < 2 * RATE and 0 < done < len(MOLECULES)
 
     with ledger.read() as connection:
-        purse = BudgetTracker(open_stored(ledger, "weekly", "test"), connection)
+        purse = BudgetTracker(open_stored(ledger, "weekly", "test").built, connection)
     assert purse.limits() == {"core_seconds": RATE}
     assert purse.used() == {"core_seconds": pytest.approx(spent)}
     assert purse.exhausted() is None and not purse.fits(Cost(core_seconds=RATE))

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.cost import Cost
-from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.cost import CostModel
 from sciagent.verification.sandbox.host import Limits
@@ -26,7 +25,7 @@ def opened(folder: Path, *edits: tuple[str, str]) -> Built:
         assert old in text
         text = text.replace(old, new)
     spec = parse_spec(text, name="small.yaml", base=folder)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann").built
 
 
 def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:
@@ -38,15 +37,6 @@ def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) 
     assert (limits.min_heavy_atoms, limits.max_heavy_atoms) == (2, 4), "the proposer of this campaign says 4"
     assert (limits.max_rings, limits.min_ring_size, limits.max_ring_size) == (1, 3, 6)
     assert limits.charges == (0, 1) and limits.defined_stereo
-
-
-def test_another_seed_needs_another_name_and_another_budget_does_not(tmp_path: Path) -> None:
-    built = opened(tmp_path)
-    with pytest.raises(UsageError, match="with another spec:\n  seed: 1 -> 2\n"):
-        opened(tmp_path, ("seed: 1", "seed: 2"))
-    amended = opened(tmp_path, ("dft: 5", "dft: 6"))
-    assert amended.row.id == built.row.id
-    assert open_for_people(built.ledger, "small").limit_by_rung == {amended.terminal: 6}
 
 
 # What a job reserves

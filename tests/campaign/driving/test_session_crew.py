@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.driving.session import LocalPlaces, Pace
+from sciagent.campaign.driving.session import LocalSlots, Pace
 from sciagent.domain.ladder import Position
 
 
@@ -16,8 +16,8 @@ def paced(**seconds: float) -> Pace:
     return pace
 
 
-def places(pace: Pace, free: int, waiting: int) -> LocalPlaces:
-    return LocalPlaces(pace, free, waiting, {Position(0): 1, Position(1): 1})
+def places(pace: Pace, free: int, waiting: int) -> LocalSlots:
+    return LocalSlots(pace, free, waiting, {Position(0): 1, Position(1): 1})
 
 
 @pytest.mark.parametrize(("wall", "ahead"), [(0.0, True), (0.02, True), (5.0, False)])
@@ -62,7 +62,7 @@ def test_rungs_do_not_share_a_process_and_a_long_one_takes_no_place_ahead() -> N
 
 
 def test_a_job_of_several_cores_takes_as_many_workers_and_leaves_nothing_waiting() -> None:
-    here = LocalPlaces(paced(p0=0.005), 3, 3, {Position(0): 1, Position(1): 2})
+    here = LocalSlots(paced(p0=0.005), 3, 3, {Position(0): 1, Position(1): 2})
     assert here.take(Position(1), ample=True) == 0
     assert here.take(Position(1), ample=True) is None, "one worker is left, and it needs two"
     assert here.take(Position(0), ample=False) == 1

@@ -19,7 +19,7 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
-from sciagent.report.analysis import audit as audit_report
+from sciagent.report.analysis.audit import audit, population
 from sciagent.report.page.build import page
 from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import Purchase
@@ -46,7 +46,7 @@ class Stage:
             text = text.replace("window: [3.0, 9.0]", "maximise: [3.0, 9.0]").replace("kind: hits", "kind: best")
         self.built: Built = create_or_open(
             Ledger(str(folder / "sciagent.db")), parse_spec(text, name="small.yaml", base=folder), text, "me"
-        )[0]
+        ).built
         schema = observation_schema(self.built)
         assert schema is not None
         self.schema, self.campaign = schema, self.built.row.id
@@ -182,18 +182,18 @@ def test_who_is_found_by_choice_later_costs_the_audit_nothing(stage: Stage) -> N
     stage.look(0.9)
     assert drawn[0] not in {one.of for one in stage.due(0.9)}
     with stage.built.ledger.read() as connection:
-        them = audit_report.population(connection, stage.built.row, stage.log())
-        found = audit_report.audit(connection, stage.built.row)
+        them = population(connection, stage.built.row, stage.log())
+        found = audit(connection, stage.built.row)
     assert them.hit.sum() == 1 and found is not None and found.passed_over == len(them.ids)
     assert found.words.startswith("recall cannot be estimated: n = 1 audited hit, 5 are needed")
 
 
-@pytest.mark.parametrize(("audit", "limits"), [(", audit: 0", True), ("", False)])
-def test_there_is_none_at_a_share_of_0_or_without_limits(tmp_path: Path, audit: str, limits: bool) -> None:
-    stage = Stage(tmp_path, audit, limits=limits)
+@pytest.mark.parametrize(("setting", "limits"), [(", audit: 0", True), ("", False)])
+def test_there_is_none_at_a_share_of_0_or_without_limits(tmp_path: Path, setting: str, limits: bool) -> None:
+    stage = Stage(tmp_path, setting, limits=limits)
     assert stage.look(0.9) == {} and stage.due(0.9) == []
     with stage.built.ledger.read() as connection:
-        assert audit_report.audit(connection, stage.built.row) is None
+        assert audit(connection, stage.built.row) is None
 
 
 @pytest.mark.parametrize("share", ["-0.1", "0.6", "yes"])

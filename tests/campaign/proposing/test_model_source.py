@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import episode as question_threads
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.trace import recorded_calls
 from sciagent.campaign.core.opening import create_or_open, open_stored
@@ -43,7 +42,7 @@ workers: 2
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
 
 
 def talking(
@@ -58,7 +57,7 @@ def talking(
     more: str = "ahead: 50",
 ) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, turns=turns, episodes=episodes, tokens=tokens, more=more)
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def propose(text: str) -> tuple[str, dict[str, Any]]:
@@ -206,7 +205,7 @@ def test_who_resumes_goes_on_with_the_episode(ledger: Ledger, tmp_path: Path, se
     asked = len(server.bodies)
     modify = ("modify", {"parent": "#2", "edit": "add substituent", "what": "fluoro", "where": None})
     server.respond = lambda body, n: (200, calls(modify, n=n))
-    with Driver(open_stored(ledger, "talking", "test")) as again:
+    with Driver(open_stored(ledger, "talking", "test").built) as again:
         assert again.run() is CampaignState.FINISHED
     parents = sa.select(t.candidate.c.text).join(t.candidate_parent, t.candidate_parent.c.parent_id == t.candidate.c.id)
     with ledger.read() as connection:

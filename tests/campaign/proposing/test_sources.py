@@ -12,16 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent import episode
-from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
-from sciagent.campaign.proposing.slots import turn_seed
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, calls
 
 TEXT = """
@@ -62,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int = 24, lead: int = 4) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, lead=lead)
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def slowly(body: dict[str, Any], n: int) -> tuple[int, Any]:
@@ -112,7 +109,7 @@ def test_who_resumes_goes_on_with_each_where_it_was(ledger: Ledger, folder: Path
         while running.step() is None:
             pass
     before = made(ledger)
-    with Driver(open_stored(ledger, "together", "test")) as running:
+    with Driver(open_stored(ledger, "together", "test").built) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
     assert found.total() == 24 and all(found[name] >= n for name, n in before.items())
@@ -152,19 +149,3 @@ def test_what_cannot_be_is_refused_where_it_stands(folder: Path, old: str, new: 
     with pytest.raises(SpecError, match=r"campaign\.yaml:\d+:\d+: proposer") as raised:
         parse_spec(text, base=folder)
     assert said in str(raised.value)
-
-
-# Seeds
-
-
-def opened(folder: Path, name: str, seed: int) -> Built:
-    file = write_campaign(folder, name=name, seed=seed, evolve=True)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
-
-
-def test_a_campaign_of_another_name_makes_the_same_search_and_one_of_another_seed_does_not(tmp_path: Path) -> None:
-    first, renamed, other = (opened(tmp_path, name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
-    turns = [(trajectory, number) for trajectory in (0, 1) for number in range(3)]
-    seeds = [turn_seed(first, *turn) for turn in turns]
-    assert seeds == [turn_seed(renamed, *turn) for turn in turns]
-    assert len({*seeds, *(turn_seed(other, *turn) for turn in turns)}) == 12

@@ -17,10 +17,9 @@ from sciagent.chemistry.crystals.edits import (
     mutate,
     places,
 )
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as crystal
-from sciagent.chemistry.crystals.prototypes import family
+from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, family
 
-IODIDE = crystal("perovskite: Cs Sn I")
+IODIDE = crystal_from_shorthand("perovskite: Cs Sn I")
 
 
 def number(name: str, of: object = IODIDE) -> int:
@@ -28,8 +27,8 @@ def number(name: str, of: object = IODIDE) -> int:
 
 
 def test_a_named_substitution_is_the_decorated_prototype() -> None:
-    assert children(IODIDE, "substitute", "Rb", number("all Cs")) == [crystal("perovskite: Rb Sn I")]
-    assert children(IODIDE, "substitute", "Br", number("all I")) == [crystal("perovskite: Cs Sn Br")]
+    assert children(IODIDE, "substitute", "Rb", number("all Cs")) == [crystal_from_shorthand("perovskite: Rb Sn I")]
+    assert children(IODIDE, "substitute", "Br", number("all I")) == [crystal_from_shorthand("perovskite: Cs Sn Br")]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ def test_two_routes_give_one_key(first: tuple[str, str, str], second: tuple[str,
 def test_every_other_tin_makes_the_ordered_double_perovskite() -> None:
     made = children(IODIDE, "substitute half", "Ge", number("all Sn"))
     ordered = next(child for child in made if child.space_group == "Fm-3m")
-    assert family(ordered) == family(crystal("double-perovskite: Cs Ge Sn I"))
+    assert family(ordered) == family(crystal_from_shorthand("double-perovskite: Cs Ge Sn I"))
     assert {child.formula for child in made} == {"Cs2SnGeI6"}
     assert {child.n_atoms for child in made} == {10}
 
@@ -71,7 +70,7 @@ def test_every_edit_that_applies_to_a_perovskite_makes_something() -> None:
 
 
 def test_one_orbit_of_several_is_substituted_alone() -> None:
-    olivine = crystal("olivine: Mg Si O")
+    olivine = crystal_from_shorthand("olivine: Mg Si O")
     made = children(olivine, "substitute orbit", "Fe", number("Mg 4a", olivine))
     assert [(child.formula, child.space_group) for child in made] == [("MgFeSiO4", "Pnma")]
 
@@ -97,9 +96,9 @@ def test_what_does_not_fit_gives_nothing() -> None:
     assert children(IODIDE, "substitute", "Xx", 1) == []
     assert children(IODIDE, "substitute", "Rb", number("cell")) == []
     assert children(IODIDE, "substitute", "Rb", 1, CrystalLimits(elements=("K",))) == []
-    assert children(crystal("fcc: Cu"), "tilt") == []
-    assert edited(crystal("fcc: Cu"), "remove orbit", None, None, rng) is None
-    assert mutate(crystal("fcc: Cu"), rng, operations=("tilt", "remove orbit", "swap orbits")) is None
+    assert children(crystal_from_shorthand("fcc: Cu"), "tilt") == []
+    assert edited(crystal_from_shorthand("fcc: Cu"), "remove orbit", None, None, rng) is None
+    assert mutate(crystal_from_shorthand("fcc: Cu"), rng, operations=("tilt", "remove orbit", "swap orbits")) is None
     with pytest.raises(KeyError):
         children(IODIDE, "nothing")
     assert set(SHARES) == set(OPERATIONS)

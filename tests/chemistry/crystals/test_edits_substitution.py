@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.crystals.edits import substitutes
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as crystal
+from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as cry
     ],
 )
 def test_substitutes_are_isovalent(text: str, symbol: str, likely: set[str], never: set[str]) -> None:
-    weights = substitutes(crystal(text), symbol)
+    weights = substitutes(crystal_from_shorthand(text), symbol)
     assert likely <= set(list(weights)[:6])
     assert not never & set(weights)
     assert sum(weights.values()) == pytest.approx(1)
-    assert not set(weights) & set(crystal(text).species)
+    assert not set(weights) & set(crystal_from_shorthand(text).species)

@@ -8,9 +8,9 @@ import pytest
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.chemistry.crystals import moves
 from sciagent.chemistry.crystals.cells import rescaled
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as crystal
+from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 
-IODIDE = crystal("perovskite: Cs Sn I").structure
+IODIDE = crystal_from_shorthand("perovskite: Cs Sn I").structure
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_tilts_have_the_space_groups_of_glazer(tilt: str, group: str) -> None:
 
 def test_only_cubic_perovskites_tilt() -> None:
     for text in ("rocksalt: Na Cl", "ilmenite: Fe Ti O", "tetragonal-perovskite: Pb Ti O"):
-        assert moves.tilted(crystal(text).structure, "a0a0c+") is None
+        assert moves.tilted(crystal_from_shorthand(text).structure, "a0a0c+") is None
 
 
 def test_a_strain_keeps_the_symmetry_that_it_can() -> None:
@@ -57,6 +57,6 @@ def test_a_polar_shift_is_the_same_at_every_volume() -> None:
 
 
 def test_swapped_orbits_exchange_their_elements() -> None:
-    spinel = crystal("spinel: Mg Al O").structure
+    spinel = crystal_from_shorthand("spinel: Mg Al O").structure
     places = {s: [i for i, site in enumerate(spinel) if site.specie.symbol == s] for s in ("Mg", "Al")}
     assert moves.swapped(spinel, places["Mg"], places["Al"]).composition.reduced_formula == "Mg2AlO4"

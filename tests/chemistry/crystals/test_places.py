@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sciagent.chemistry.crystals.edits import children, sites
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand as crystal
+from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 
 
 def test_the_places_of_a_perovskite() -> None:
-    found = sites(crystal("perovskite: Cs Sn I"))
+    found = sites(crystal_from_shorthand("perovskite: Cs Sn I"))
     assert [place.number for place in found] == list(range(1, len(found) + 1))
     assert [(p.kind, p.element, p.multiplicity) for p in found[:7]] == [
         ("element", "Cs", 1), ("element", "I", 3), ("element", "Sn", 1),
@@ -17,7 +17,7 @@ def test_the_places_of_a_perovskite() -> None:
 
 
 def test_the_void_of_rhenium_trioxide_is_the_place_of_the_large_cation() -> None:
-    oxide = crystal("ReO3: W O")
+    oxide = crystal_from_shorthand("ReO3: W O")
     void = next(place for place in sites(oxide) if place.kind == "void")
     assert len(void.positions) == 1
-    assert children(oxide, "fill void", "Na", void.number) == [crystal("perovskite: Na W O")]
+    assert children(oxide, "fill void", "Na", void.number) == [crystal_from_shorthand("perovskite: Na W O")]

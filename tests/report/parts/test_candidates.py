@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
-from sciagent.store.views import candidates as report_candidates
+from sciagent.store.views.candidates import best_candidates, hits_best_first, ids_best_first
 from tests.support.pages import Parsed, rendered
 from tests.support.query_plans import plan_of
 from tests.support.reported import GFN2, PBE0, Maker, dyes, gap
@@ -118,8 +118,8 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
         assert table.write_jsonl(connection, made.row, lines, hits=True) == 5
         assert [json.loads(line)["text"] for line in lines.getvalue().splitlines()] == expected
         write_excel(connection, made.row, tmp_path / "a.xlsx", "smiles,utility")
-        first = report_candidates.hits_best_first(connection, made.row, 0, 2)
-        rest = report_candidates.hits_best_first(connection, made.row, 2, 5)
+        first = hits_best_first(connection, made.row, 0, 2)
+        rest = hits_best_first(connection, made.row, 2, 5)
     assert [shown.text for shown in (*first, *rest)] == expected
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
     smiles = [cell.value for cell in sheet[1]].index("smiles")
@@ -129,8 +129,8 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
 def test_the_best_are_read_through_an_index(own_ledger: Ledger, tmp_path: Path) -> None:
     made = dyes(own_ledger, tmp_path)
     for ask in (
-        lambda connection: report_candidates.best(connection, made.row, 5),
-        lambda connection: report_candidates.ids_best_first(connection, made.row, hits=True, n=5),
+        lambda connection: best_candidates(connection, made.row, 5),
+        lambda connection: ids_best_first(connection, made.row, hits=True, n=5),
     ):
         plan = plan_of(made.ledger, ask)
         assert any("ix_campaign_candidate_best" in line for line in plan)

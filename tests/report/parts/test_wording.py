@@ -43,7 +43,7 @@ def test_a_reason_names_properties_as_the_table_does() -> None:
     ],
 )
 def test_a_wish_in_words(objective: dict[str, object], text: str) -> None:
-    assert wording.wish(objective | {"property": "homo_lumo_gap", "unit": "eV"}) == text
+    assert wording.aim_sentence(objective | {"property": "homo_lumo_gap", "unit": "eV"}) == text
 
 
 def test_costs_and_counts() -> None:

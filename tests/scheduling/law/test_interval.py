@@ -107,18 +107,6 @@ def test_the_slope_is_doubted_outside_of_what_was_verified_and_only_there() -> N
     assert 0 < np.count_nonzero(outside) < len(of)
 
 
-def test_of_two_laws_that_disagree_the_interval_holds_both_means() -> None:
-    """Their disagreement is part of the mixture's variance."""
-    whole = ladder(normal(0), 0)
-    [one], [other] = (learnt(rows, TruthTransform(0.0, 1.0)) for rows in (whole, whole + np.array([0.0, 3.0])))
-    of = np.arange(ANSWERS, ANSWERS + 50)
-    alone = [foretell([law], 0, of) for law in (one, other)]
-    both = foretell([replace(one, weight=0.5), replace(other, weight=0.5)], 0, of)
-    assert both.mean == pytest.approx((alone[0].mean + alone[1].mean) / 2)
-    for law in alone:
-        assert within(both, law.mean).all()
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_in_the_rungs_own_unit_low_lies_below_high(sign: int) -> None:
     truth = TruthTransform(5.0, 2.0, sign)

@@ -11,7 +11,7 @@ from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, groups, policies, rewards
-from sciagent.store.views import episodes as report_episodes
+from sciagent.store.views.episodes import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
@@ -36,7 +36,7 @@ READS: dict[str, Callable[[Any, int], object]] = {
     "rewards of an episode": lambda c, i: rewards.of_version(c, 1, [1]),
     "places of turns": lambda c, i: rewards.places(c, i),
     "turns of an episode": lambda c, i: trajectories.turns(c, 1),
-    "proposals of an episode": lambda c, i: list(report_episodes.proposals(c, 1)),
+    "proposals of an episode": lambda c, i: list(episode_proposals(c, 1)),
 }
 
 

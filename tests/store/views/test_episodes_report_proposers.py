@@ -10,7 +10,24 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts, candidates, episodes, progress
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.candidates import campaign_members
+from sciagent.store.views.episodes import (
+    costs_of_jobs,
+    episode_count,
+    episode_numbers,
+    episode_outcomes,
+    episode_proposals,
+    episodes_behind_the_best,
+    episodes_page,
+    latest_episodes,
+    predictions_made,
+    proposal_counts,
+    results_by_proposer,
+    turn_rows,
+    turns_by_proposer,
+)
+from sciagent.store.views.progress import progress_by_proposer
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
@@ -26,7 +43,7 @@ def last_rung(connection: Any, row: Any) -> Any:
 
 def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = episodes.handed(connection, made.row)
+        found = proposal_counts(connection, made.row)
         total = campaign_counts.counts(connection, made.row).proposals
     assert sum(one.n for one in found) == total == 12
     assert {(one.proposer, one.status, one.readable): one.n for one in found} == {
@@ -42,7 +59,7 @@ def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
 def test_what_each_brought(made: Talker) -> None:
     made.place(0, "settled", 2, in_seeds=True)  # a hit of alpha that nobody discovered
     with made.ledger.read() as connection:
-        found = {one.proposer: one[1:] for one in episodes.brought(connection, made.row, 1)}
+        found = {one.proposer: one[1:] for one in results_by_proposer(connection, made.row, 1)}
         hits = campaign_counts.hits(connection, made.row.id)
     assert {who: one[:3] for who, one in found.items()} == {
         "alpha": (4, 3, 1),
@@ -56,8 +73,8 @@ def test_what_each_brought(made: Talker) -> None:
 
 def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
     with made.ledger.read() as connection:
-        jobs = episodes.costs_of_jobs(connection, made.row)
-        turns = episodes.turns_by_proposer(connection, made.row)
+        jobs = costs_of_jobs(connection, made.row)
+        turns = turns_by_proposer(connection, made.row)
         spent = campaign_counts.spent(connection, made.row.id)
     by = {(who, resource): amount for who, resource, amount in jobs}
     assert by["alpha", "core_seconds"] == pytest.approx(4 * 62.0)
@@ -71,29 +88,29 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
 
 def test_only_predictions_are_looked_at(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = list(episodes.predictions(connection, made.row))
-        spans = episodes.episode_numbers(connection, made.row)
+        found = list(predictions_made(connection, made.row))
+        spans = episode_numbers(connection, made.row)
     assert len(found) == 8 and {one.proposer for one in found} == {"alpha", "beta"}
     assert [one.episode for one in found] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert spans == {"alpha": (1, 3), "beta": (2, 4), "evolve": (0, 0)}
 
 
 HOT: dict[str, Callable[[Any, Any], object]] = {
-    "handed": episodes.handed,
-    "brought": lambda c, r: episodes.brought(c, r, 1),
-    "costs_of_jobs": episodes.costs_of_jobs,
-    "turns": episodes.turns_by_proposer,
-    "progress": lambda c, r: progress.progress_by_proposer(c, r, last_rung(c, r)),
-    "predictions": lambda c, r: list(episodes.predictions(c, r)),
-    "episode_numbers": episodes.episode_numbers,
-    "count": episodes.count,
-    "page": lambda c, r: episodes.page(c, r, 0, 10),
-    "latest": lambda c, r: episodes.latest(c, r, 10),
-    "behind_the_best": lambda c, r: episodes.behind_the_best(c, r, 10),
-    "outcomes": lambda c, r: episodes.outcomes(c, r, [1, 2]),
-    "turns of one": lambda c, r: episodes.turns(c, 1, 10),
-    "proposals of turns": lambda c, r: episodes.proposals(c, 1, 10),
-    "members": lambda c, r: candidates.members(c, r, [1, 2]),
+    "handed": proposal_counts,
+    "brought": lambda c, r: results_by_proposer(c, r, 1),
+    "costs_of_jobs": costs_of_jobs,
+    "turns": turns_by_proposer,
+    "progress": lambda c, r: progress_by_proposer(c, r, last_rung(c, r)),
+    "predictions": lambda c, r: list(predictions_made(c, r)),
+    "episode_numbers": episode_numbers,
+    "count": episode_count,
+    "page": lambda c, r: episodes_page(c, r, 0, 10),
+    "latest": lambda c, r: latest_episodes(c, r, 10),
+    "behind_the_best": lambda c, r: episodes_behind_the_best(c, r, 10),
+    "outcomes": lambda c, r: episode_outcomes(c, r, [1, 2]),
+    "turns of one": lambda c, r: turn_rows(c, 1, 10),
+    "proposals of turns": lambda c, r: episode_proposals(c, 1, 10),
+    "members": lambda c, r: campaign_members(c, r, [1, 2]),
 }
 IN_ORDER = {"page", "latest", "behind_the_best", "turns of one"}  # and nothing is left to sort
 

@@ -10,7 +10,8 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import episodes, progress
+from sciagent.store.views import progress
+from sciagent.store.views.episodes import results_by_proposer
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked
 
@@ -51,7 +52,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
 def test_lines_end_at_what_each_cost_and_found(talk: Talker) -> None:
     with talk.ledger.read() as connection:
         found = progress.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row))
-        whole = {one.proposer: one for one in episodes.brought(connection, talk.row, 1)}
+        whole = {one.proposer: one for one in results_by_proposer(connection, talk.row, 1)}
     assert set(found) == {"alpha", "beta", "evolve"}
     assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
     for who, steps in found.items():

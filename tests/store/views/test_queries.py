@@ -15,7 +15,27 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import candidates, progress, queries
+from sciagent.store.views import progress
+from sciagent.store.views.candidates import (
+    best_candidates,
+    candidates_in_order,
+    imported_answers,
+    origin_of,
+    rung_answers,
+)
+from sciagent.store.views.queries import (
+    amendments,
+    booked_costs,
+    directives,
+    events,
+    funnel,
+    has_measured,
+    measured_by,
+    proposals,
+    rejection_reasons,
+    reused_answers,
+    unread_proposals,
+)
 from tests.support.query_plans import plan_of, scans
 from tests.support.reported import Maker, dyes, spec
 
@@ -27,7 +47,7 @@ def made(ledger: Ledger, tmp_path: Path) -> Maker:
 
 def test_the_funnel_adds_up(made: Maker) -> None:
     with made.ledger.read() as connection:
-        found = queries.funnel(connection, made.row)
+        found = funnel(connection, made.row)
     counts = [
         (p.came, p.passed, p.failed, p.refused, p.inconclusive, p.errors, p.waiting, p.running, p.set_aside)
         for p in found
@@ -40,7 +60,7 @@ def test_the_funnel_adds_up(made: Maker) -> None:
 def test_who_was_taken_out_by_people_counts_apart(made: Maker) -> None:
     made.place(7, Standing.VETOED, 2, verdict=None)
     with made.ledger.read() as connection:
-        last = queries.funnel(connection, made.row)[-1]
+        last = funnel(connection, made.row)[-1]
     assert (last.came, last.waiting, last.set_aside) == (7, 0, 1)
 
 
@@ -53,7 +73,7 @@ def test_a_refusal_that_is_skipped_over_is_no_pass(ledger: Ledger, tmp_path: Pat
     for i in range(3):
         made.place(i, Standing.OPEN, 2)
     with made.ledger.read() as connection:
-        second = queries.funnel(connection, made.row)[1]
+        second = funnel(connection, made.row)[1]
     assert (second.came, second.passed, second.refused) == (3, 2, 1)
 
 
@@ -63,7 +83,7 @@ def test_every_booked_second_has_one_fate(made: Maker) -> None:
         values = {"campaign_id": made.row.id, "resource": "llm_tokens", "amount": 500.0, "at": now}
         connection.execute(t.spend.insert().values(values))
     with made.ledger.read() as connection:
-        found = queries.costs(connection, made.row)
+        found = booked_costs(connection, made.row)
         names = {r.id: r.name for r in campaigns.rungs(connection, made.row.id)}
         booked = connection.execute(
             sa.select(sa.func.sum(t.spend.c.amount)).where(t.spend.c.resource == "core_seconds")
@@ -86,7 +106,7 @@ def test_every_booked_second_has_one_fate(made: Maker) -> None:
 
 def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
     with made.ledger.read() as connection:
-        found = {(r[0], r[2], r[3]): r[4] for r in queries.fallen(connection, made.row, ["homo_lumo_gap"])}
+        found = {(r[0], r[2], r[3]): r[4] for r in rejection_reasons(connection, made.row, ["homo_lumo_gap"])}
     assert found == {
         (2, "below_window", "homo_lumo_gap"): 1,
         (2, "above_window", "homo_lumo_gap"): 2,
@@ -100,13 +120,13 @@ def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
 
 def test_reuse_names_where_it_came_from(made: Maker) -> None:
     with made.ledger.read() as connection:
-        [(_, name, source, n)] = queries.reused(connection, made.row)
+        [(_, name, source, n)] = reused_answers(connection, made.row)
     assert (name, source, n) == ("dyes", "computed", 1)
 
 
 def test_proposals_come_page_by_page_and_each_once(made: Maker) -> None:
     with made.ledger.read() as connection:
-        found = [r[1] for r in queries.proposals(connection, made.row)]
+        found = [r[1] for r in proposals(connection, made.row)]
     assert len(found) == 14 and len(set(found)) == 14
 
 
@@ -115,26 +135,26 @@ def _second(connection: Any, row: Any) -> Any:
 
 
 HOT: dict[str, Callable[[Any, Any], object]] = {
-    "funnel": queries.funnel,
-    "costs": queries.costs,
+    "funnel": funnel,
+    "costs": booked_costs,
     "progress": lambda c, r: progress.progress(c, r, _second(c, r)),
     "pairs": lambda c, r: list(progress.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
     "imported pairs": lambda c, r: list(progress.pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
     "imported_properties": progress.imported_properties,
-    "measures": lambda c, r: queries.measures(c, _second(c, r), "homo_lumo_gap"),
-    "fallen": lambda c, r: queries.fallen(c, r, ["homo_lumo_gap"]),
-    "unread": queries.unread,
-    "events": lambda c, r: queries.events(c, r, "ended"),
-    "reused": queries.reused,
-    "amendments": queries.amendments,
-    "directives": queries.directives,
-    "measured_by": lambda c, r: queries.measured_by(c, _second(c, r)),
-    "proposals": lambda c, r: list(queries.proposals(c, r)),
-    "best": lambda c, r: candidates.best(c, r, 10),
-    "arrived": lambda c, r: candidates.arrived(c, r, -1, 10),
-    "answers": lambda c, r: candidates.answers(c, r, campaigns.rungs(c, r.id), [1, 2]),
-    "imported": lambda c, r: candidates.imported(c, [1, 2]),
-    "origin": lambda c, r: candidates.origin(c, candidates.best(c, r, 1)[0]),
+    "measures": lambda c, r: has_measured(c, _second(c, r), "homo_lumo_gap"),
+    "fallen": lambda c, r: rejection_reasons(c, r, ["homo_lumo_gap"]),
+    "unread": unread_proposals,
+    "events": lambda c, r: events(c, r, "ended"),
+    "reused": reused_answers,
+    "amendments": amendments,
+    "directives": directives,
+    "measured_by": lambda c, r: measured_by(c, _second(c, r)),
+    "proposals": lambda c, r: list(proposals(c, r)),
+    "best": lambda c, r: best_candidates(c, r, 10),
+    "arrived": lambda c, r: candidates_in_order(c, r, -1, 10),
+    "answers": lambda c, r: rung_answers(c, r, campaigns.rungs(c, r.id), [1, 2]),
+    "imported": lambda c, r: imported_answers(c, [1, 2]),
+    "origin": lambda c, r: origin_of(c, best_candidates(c, r, 1)[0]),
 }
 
 

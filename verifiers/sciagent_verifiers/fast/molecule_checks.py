@@ -1,10 +1,9 @@
 """The verifier `molecule.checks`: refuses unwanted molecules and computes graph descriptors; usually the first rung.
 
-Detection of rings that no isolable compound has, such as generators propose.
-
-The limits admit the smallest isolable compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene,
-bicyclobutane and cyclopropenone pass. Aromatic bonds are neither double nor triple here. Trans double bonds in small
-rings need no check, since RDKit reads no such geometry below eight atoms.
+Rings that no isolable compound has, such as generators propose, are found. The limits admit the smallest isolable
+compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene, bicyclobutane and cyclopropenone pass. Aromatic
+bonds are neither double nor triple here. Trans double bonds in small rings need no check, since RDKit reads no such
+geometry below eight atoms.
 
 Sources: Krebs and Wilke, Top. Curr. Chem. 109, 189 (1983), angle-strained alkynes; Wiseman, J. Am. Chem. Soc. 89, 5966
 (1967), a bridgehead alkene is as strained as the trans-cycloalkene in it; Johnson, Chem. Rev. 89, 1111 (1989), cyclic

@@ -1,6 +1,6 @@
-"""The verifier `molecule.novelty`: compares a molecule with reference files by identity and by similarity.
+"""The verifiers `molecule.novelty` and `crystal.novelty`: compare candidates with reference files.
 
-The verifier `crystal.novelty`: compares a crystal with reference files by structure and by likeness.
+Molecules are compared by identity and by similarity, crystals by structure and by likeness.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Fingerprint:
     def label(self) -> str:
         return f"ECFP{2 * self.radius}/{self.bits}"
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, int]:
         return {"radius": self.radius, "fpSize": self.bits}
 
 

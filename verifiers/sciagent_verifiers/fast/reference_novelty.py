@@ -1,9 +1,8 @@
-"""The comparison of candidates with reference files, which is the same for molecules and for crystals.
+"""Compares candidates with reference files, in the same way for molecules and for crystals.
 
-A folder in the cache that is made once from a reference file.
-
-A folder is complete or absent: it is built under a lock and another name, then renamed. Its name is the hash of what it
-is made of, such as the file's content and the versions of libraries.
+What is made of a reference file is kept in a folder of the cache. The folder is complete or absent: it is built under a
+lock and another name, then renamed. Its name is the hash of what it is made of, such as the file's content and the
+versions of libraries.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 The conformers are those of the search from which the geometry comes (`low_conformers`). Each is computed in full at the
 verifier's own level, and weighted there by its energy, or by its free energy where the verifier computes one.
-
-The base class of verifiers that compute one geometry, or the low conformers of a molecule and their averages.
 """
 
 from __future__ import annotations
@@ -116,7 +114,11 @@ def conformer_average(
     rows = []
     missing = []
     for row in members[0].finding.measured:
-        all_rows = [own for one in members for own in one.finding.measured if own.property == row.property]
+        all_rows = []
+        for one in members:
+            for own in one.finding.measured:
+                if own.property == row.property:
+                    all_rows.append(own)
         if len(all_rows) == len(members):
             rows.append(_averaged(all_rows, population, counts, embedded))
         else:

@@ -1,6 +1,6 @@
 """The verifier `gpaw.bands`: band gap, total energy and magnetic moment of a crystal by GPAW.
 
-The setting `geometry` of a calculation on a crystal: a force field that relaxes its cell and positions first.
+By its setting `geometry` a force field relaxes cell and positions first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
-from sciagent.programs import GPAW
 from sciagent.verification.contract import (
     Context,
     Cost,
@@ -41,6 +40,7 @@ from sciagent_simulators.periodic.calculation import (
     CYCLES,
     EMPTY_BANDS,
     FUNCTIONAL,
+    GPAW,
     PROTOCOLS,
     Bands,
     Protocol,
@@ -55,6 +55,7 @@ from sciagent_simulators.periodic.sampling import (
     moment_error,
     open_shells,
 )
+from sciagent_simulators.programs.running import MPIEXEC
 from sciagent_verifiers.simulation.force_field import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
@@ -100,12 +101,12 @@ class ForceFieldCell(ForceFieldSettings):
         """
         import torch
 
-        from sciagent_simulators.potentials import potential as registry
+        from sciagent_simulators.potentials.potential import available_device, load_potential
         from sciagent_simulators.potentials.relaxing import relax
 
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
-        potential = registry.load(self.model, weights, registry.available_device())
+        potential = load_potential(self.model, weights, available_device())
         found = self._relaxer.checked(relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)[0])
         relaxed = _crystal(found.atoms)
         facts: dict[str, Any] = {
@@ -258,6 +259,7 @@ class GpawBands(Verifier[Crystal]):
     Settings = BandsSettings
     settings: BandsSettings
     programs = (GPAW,)
+    optional_programs = (MPIEXEC,)
     engines = ("pymatgen", "ase")
     preload = ("numpy", "ase.neighborlist", "ase.cell", "pymatgen.core")
     priors = (

@@ -23,8 +23,13 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Proper
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
-from sciagent_verifiers.high_fidelity import density_functional as dft
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.high_fidelity.density_functional import (
+    DIFFUSE,
+    DIFFUSE_DEFAULT,
+    Basis,
+    DensityFunctional,
+    DensityFunctionalSettings,
+)
 from sciagent_verifiers.method_errors import PYSCF_IP_EA
 
 # Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
@@ -47,8 +52,8 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 class IpEaSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf, the ions and the reference of the potentials."""
 
-    basis: dft.Basis = Field(
-        dft.DIFFUSE_DEFAULT,
+    basis: Basis = Field(
+        DIFFUSE_DEFAULT,
         description="An electron affinity needs one with diffuse functions; empty for a composite method.",
     )
     which: tuple[Literal["ip", "ea"], ...] = Field(
@@ -77,10 +82,10 @@ class IpEaSettings(DensityFunctionalSettings):
     def _ions_are_described(self) -> IpEaSettings:
         if len(set(self.which)) != len(self.which):
             raise ValueError(f"which: {list(self.which)} names one twice")
-        if "ea" in self.which and self.basis not in dft.DIFFUSE:
+        if "ea" in self.which and self.basis not in DIFFUSE:
             raise ValueError(
                 f"{self.basis_set} has no diffuse functions, and an anion needs them; take one of "
-                f"{', '.join(sorted(dft.DIFFUSE))}, or which: [ip]"
+                f"{', '.join(sorted(DIFFUSE))}, or which: [ip]"
             )
         if self.reference and not self.solvent:
             raise ValueError(f"a potential against {self.reference} needs a solvent")
@@ -192,7 +197,9 @@ class PyscfIpEa(DensityFunctional):
         wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
         if chosen.reference:
             wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
-        values = [value for p, level, v in wanted for value in self.measured(molecule, {p: v}, level=level)]
+        values = list[Measured]()
+        for prop, level, value in wanted:
+            values += self.measured(molecule, {prop: value}, level=level)
         if charged.unbound:
             return [
                 replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
@@ -160,9 +161,9 @@ class PyscfThermo(DensityFunctional):
         values, facts, note = thermal_values(place, energy, chosen, chosen.solvent)
         levels = {m.property: m.level for m in self.measures}
         noise = soft_mode_spread(facts, chosen)
-        rows = tuple(
-            row for p, v in values.items() for row in self.measured(molecule, {p: v}, further=noise, level=levels[p])
-        )
-        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": geometry}, note)
+        rows = list[Measured]()
+        for prop, value in values.items():
+            rows += self.measured(molecule, {prop: value}, further=noise, level=levels[prop])
+        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": geometry}, note)
         free_energy = next(row.quantity.value for row in rows if row.property == GIBBS_FREE_ENERGY.name)
         return with_frequencies(finding, context.scratch, geometry, place.modes, chosen.scale), geometry, free_energy

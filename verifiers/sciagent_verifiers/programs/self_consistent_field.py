@@ -1,6 +1,5 @@
-"""The base class and the settings of the verifiers by ORCA and Gaussian.
-
-The base class of the verifiers that start an external program: its folder, its output file, the geometry.
+"""Base classes of verifiers that start an external program: folder, output file, geometry; settings of ORCA and
+Gaussian.
 """
 
 from __future__ import annotations

@@ -36,8 +36,17 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
 )  # fmt: skip
-from sciagent_simulators.potentials import potential as registry
-from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, EnergyScale, Potential
+from sciagent_simulators.potentials.potential import (
+    MP2020,
+    UNCORRECTED,
+    EnergyScale,
+    Potential,
+    available_device,
+    is_fork_safe,
+    load_potential,
+    potential_factory,
+    potential_versions,
+)
 from sciagent_simulators.potentials.relaxing import Relaxed, relax
 
 DEFAULT_MODEL = "chgnet-0.3.0"
@@ -69,7 +78,7 @@ class ForceFieldSettings(Settings):
 
     @model_validator(mode="after")
     def _is_known(self) -> ForceFieldSettings:
-        made = registry.factory(self.model)
+        made = potential_factory(self.model)
         if self.weights is None and not made.ships_weights:
             raise ValueError(f"{self.model} has no weights of its own; name a file: weights: FILE")
         if self.weights is None and (self.functional or self.correction):
@@ -83,7 +92,7 @@ class ForceFieldSettings(Settings):
     @property
     def scale(self) -> EnergyScale:
         """The scale of the model's energies. Own weights are named by the start of their hash."""
-        scale = registry.factory(self.model).scale
+        scale = potential_factory(self.model).scale
         if self.weights is None:
             return scale
         return EnergyScale(f"{scale.model}:{self.weights.sha256[:12]}", self.functional, self.correction)
@@ -109,14 +118,14 @@ class ForceField(Verifier[Crystal]):
 
     def lacks(self) -> str | None:
         """Returns None if the model's package and PyTorch are installed, else how to install them."""
-        needed = ("torch", "pymatgen", registry.factory(self.settings.model).package)
+        needed = ("torch", "pymatgen", potential_factory(self.settings.model).package)
         absent = [name for name in needed if find_spec(name) is None]
         return f"{', '.join(absent)} not installed; pip install 'sciagent[mlff]'" if absent else None
 
     @property
     def runs_in(self) -> str | None:
         """The environment of the model's package."""
-        return registry.factory(self.settings.model).environment
+        return potential_factory(self.settings.model).environment
 
     @classmethod
     def warm(cls) -> None:
@@ -132,14 +141,14 @@ class ForceField(Verifier[Crystal]):
 
         torch.set_num_threads(1)
         potential = self._loaded("cpu")
-        registry.versions(self.settings.model)
-        if registry.is_fork_safe():
+        potential_versions(self.settings.model)
+        if is_fork_safe():
             for _ in range(2):
                 potential.evaluate([bulk("NaCl", "rocksalt", a=5.7)])
 
     def _loaded(self, device: str, model: str | None = None) -> Potential:
         weights = self.settings.weights.check() if self.settings.weights and model is None else None
-        return registry.load(model or self.settings.model, weights, device)
+        return load_potential(model or self.settings.model, weights, device)
 
     @cached_property
     def level(self) -> Level:
@@ -148,7 +157,7 @@ class ForceField(Verifier[Crystal]):
         return Level(scale.model, scale.label, geometry=f"relaxed to {self.settings.fmax:g} eV/angstrom")
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
-        made = registry.factory(self.settings.model)
+        made = potential_factory(self.settings.model)
         unknown = sorted(set(candidate.species) - made.elements)
         if unknown:
             return Refusal(Reason.ELEMENT, f"{made.name} was not trained on {', '.join(unknown)}")
@@ -164,7 +173,7 @@ class ForceField(Verifier[Crystal]):
     @property
     def seconds(self) -> float:
         """Core-seconds of the model for an atom."""
-        return registry.factory(self.settings.model).seconds
+        return potential_factory(self.settings.model).seconds
 
     def cost(self, candidate: Crystal) -> Cost:
         return Cost(core_seconds=0.2 + STEPS_EXPECTED * self.seconds * candidate.n_atoms)
@@ -176,12 +185,12 @@ class ForceField(Verifier[Crystal]):
         torch.set_num_threads(context.threads)
         logging.getLogger("matscipy").setLevel(logging.ERROR)
         began = time.monotonic()
-        device = registry.available_device()
+        device = available_device()
         potential = self._loaded(device)
         cells = [AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False) for crystal in batch]
         relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps)
         findings = self.findings(batch, relaxed, potential, context)
-        versions = registry.versions(self.settings.model)
+        versions = potential_versions(self.settings.model)
         shares = [self.alone(found) for found in relaxed]
         seconds = (time.monotonic() - began) / sum(shares)
         for finding, share in zip(findings, shares, strict=True):

@@ -4,12 +4,10 @@ The prompt contains the rubric and a computed description of the molecule. It co
 model or a user wrote about the molecule, so no such text can ask for a grade. An invalid answer is an error. It never
 counts as a grade, not even as 0.
 
-Rubrics: the weighted criteria, some with a gate, by which a judge grades a molecule.
+A rubric has weighted criteria, some with a gate.
 
 A rubric is read from a YAML file or written directly in the settings. The settings always contain the whole rubric, so
 every change of a word changes the hash, and the ledger can be read without the file.
-
-Requests to a language model for votes, and their results.
 
 Each vote is a separate request with its own seed and its own order of the criteria, since models favour what comes
 first. A request is repeated, after a pause, if the server does not answer, but not if the answer is unreadable.

@@ -31,7 +31,7 @@ from sciagent.domain.text import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.base import MoleculeVerifier
-from sciagent_verifiers.simulation import judge_votes as asking
+from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
 
 WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
@@ -45,7 +45,7 @@ class JudgeSettings(Settings):
 
     rubric: RubricFile = Field(description="A YAML file, relative to the campaign file, or the rubric itself.")
     model: str = Field(
-        min_length=1, max_length=100, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+        min_length=1, max_length=100, description="Of `sciagent models`; with an endpoint, as the server calls it."
     )
     endpoint: str | None = Field(
         None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
@@ -156,7 +156,7 @@ class LmJudge(MoleculeVerifier):
         from sciagent.agent.models import check_extra
 
         variable = self.settings.api_key_env
-        with asking.available():
+        with judge_votes.available():
             if variable and not os.environ.get(variable):
                 raise UsageError(f"the environment variable {variable} (api_key_env) is not set")
             if self.settings.endpoint:
@@ -183,20 +183,20 @@ class LmJudge(MoleculeVerifier):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the tokens of prompts and answers; for a local model their CPU time too."""
         s = self.settings
-        prompt = (self._asked + len(candidate.smiles)) / asking.PER_TOKEN
+        prompt = (self._asked + len(candidate.smiles)) / judge_votes.PER_TOKEN
         answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
         seconds = 0.02 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
         return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
-        with asking.available():
+        with judge_votes.available():
             policy = self._model()
         first = self.evidence_key(molecule, context.replicate).seed
         numbers = [seed_of(first, number) for number in range(s.votes)]
         sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
-        structured, at_once = (s.structured, asking.AT_ONCE) if s.endpoint else (True, 1)
-        ballots = asking.ask(
+        structured, at_once = (s.structured, judge_votes.AT_ONCE) if s.endpoint else (True, 1)
+        ballots = judge_votes.ask(
             policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once
         )
         if key := os.environ.get(s.api_key_env or ""):  # a server may quote the key that it refuses
@@ -214,10 +214,10 @@ class LmJudge(MoleculeVerifier):
     def _model(self) -> PolicyClient:
         s = self.settings
         if s.endpoint:
-            return asking.served(s.model, s.endpoint, s.api_key_env, s.timeout)
-        return asking.local(s.model)
+            return judge_votes.served(s.model, s.endpoint, s.api_key_env, s.timeout)
+        return judge_votes.local(s.model)
 
-    def _diagnostics(self, ballots: Sequence[asking.Ballot]) -> dict[str, Any]:
+    def _diagnostics(self, ballots: Sequence[judge_votes.Ballot]) -> dict[str, Any]:
         """Returns the grades of every vote, its reasons as far as KEPT allows, and the fault of each invalid answer."""
         room = KEPT
         shown = []
@@ -234,7 +234,7 @@ class LmJudge(MoleculeVerifier):
         return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": shown}
 
 
-def _why(ballots: Sequence[asking.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
+def _why(ballots: Sequence[judge_votes.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
     """Returns outcome, reason and detail for too few votes: bad_environment if the model was changed or unreachable,
     else not_converged."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)

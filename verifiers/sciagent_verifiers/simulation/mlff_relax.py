@@ -1,6 +1,6 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-Energies of phases from a user's file, such as those of the Materials Project, that span a hull.
+The phases that span a hull may come from a user's file, such as one of the Materials Project.
 
 The file is JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
 "energy_per_atom": -3.696}, …]}`. It must hold every element of a candidate.
@@ -37,10 +37,23 @@ from sciagent.verification.contract import (
     ReferenceFile,
     at,
 )  # fmt: skip
-from sciagent_simulators.potentials import known_phases as corrections
-from sciagent_simulators.potentials import potential as registry
-from sciagent_simulators.potentials.known_phases import BINARIES, KnownPhases, Phase, known_phases, on_mp2020
-from sciagent_simulators.potentials.potential import Energy, EnergyScale, Potential, PotentialValues, spread
+from sciagent_simulators.potentials.known_phases import (
+    BINARIES,
+    KnownPhases,
+    Phase,
+    known_phases,
+    load_correction,
+    on_mp2020,
+)
+from sciagent_simulators.potentials.potential import (
+    Energy,
+    EnergyScale,
+    Potential,
+    PotentialValues,
+    available_device,
+    potential_factory,
+    spread,
+)
 from sciagent_simulators.potentials.relaxing import Relaxed, evaluate
 from sciagent_verifiers.simulation.force_field import ForceField, ForceFieldSettings, structure_of
 
@@ -127,7 +140,7 @@ class MlffRelaxSettings(ForceFieldSettings):
         if self.entries is not None and (fault := scale_fault(self.entries, self.scale)):
             raise ValueError(fault)
         if self.second_model is not None:
-            other = registry.factory(self.second_model).scale
+            other = potential_factory(self.second_model).scale
             if self.second_model == self.model and self.weights is None:
                 raise ValueError("second_model is the model itself")
             if other.functional != self.scale.functional:
@@ -193,7 +206,7 @@ class MlffRelax(ForceField):
         super().attach()
         if self.settings.second_model is not None:
             self._loaded("cpu", self.settings.second_model)
-            corrections.load()
+            load_correction()
 
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
@@ -219,7 +232,7 @@ class MlffRelax(ForceField):
     def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues]:
         if self.settings.second_model is None:
             return ()
-        second = self._loaded(registry.available_device(), self.settings.second_model)
+        second = self._loaded(available_device(), self.settings.second_model)
         return evaluate(second, [found.atoms for found in relaxed])
 
     def _finding(
@@ -248,7 +261,7 @@ class MlffRelax(ForceField):
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
             facts["hull_decomposes_into"] = dict(sorted(shares.items(), key=lambda part: -part[1])[:SHOWN_PHASES])
         if second is not None and self.settings.second_model is not None:
-            other = Energy(second.energy / len(structure), registry.factory(self.settings.second_model).scale)
+            other = Energy(second.energy / len(structure), potential_factory(self.settings.second_model).scale)
             values[ENERGY_SPREAD] = spread(on_mp2020(energy, structure), on_mp2020(other, structure))
         rows = self.measured(values, self._levels)
         return self.calculated(crystal, context, rows, found, facts)

@@ -1,6 +1,6 @@
-"""The base class of the tight-binding verifiers: engines, level, geometry and its cost.
+"""The base class of the tight-binding verifiers: engines, level, geometry and its cost, and a second opinion.
 
-Comparison of GFN1-xTB and GFN2-xTB on the same geometry, as a measure of uncertainty.
+The second opinion is GFN1-xTB beside GFN2-xTB on the same geometry, as a measure of uncertainty.
 
 The two methods are similar and are fitted to different data. They share part of their errors, so agreement does not
 prove that a value is right.

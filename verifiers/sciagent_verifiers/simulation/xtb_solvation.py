@@ -121,7 +121,8 @@ class XtbSolvation(TightBinding):
             other = OTHER[settings.method]
             opinion: dict[str, Any] = {"method": other}
             try:
-                opinion[SOLVATION_ENERGY.name] = second = self._difference(other, gas, dissolved)
+                second = self._difference(other, gas, dissolved)
+                opinion[SOLVATION_ENERGY.name] = second
                 further = abs(value - second)
             except SimulatorError as error:
                 opinion["failed"] = str(error.reason)

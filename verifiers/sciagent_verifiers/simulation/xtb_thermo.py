@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel
@@ -118,8 +119,8 @@ class XtbThermo(TightBinding):
         values, facts, note = thermal_values(place, place.result.energy, settings, settings.solvent)
         levels = {m.property: m.level for m in self.measures}
         noise = soft_mode_spread(facts, settings)
-        rows = tuple(
-            row for p, v in values.items() for row in self.measured(molecule, {p: v}, further=noise, level=levels[p])
-        )
-        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": place.geometry}, note)
+        rows = list[Measured]()
+        for prop, value in values.items():
+            rows += self.measured(molecule, {prop: value}, further=noise, level=levels[prop])
+        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": place.geometry}, note)
         return with_frequencies(finding, context.scratch, place.geometry, place.modes, settings.scale)

@@ -1,6 +1,6 @@
 """The verifier `lab.measurement`: quantities that a person measures on a sample.
 
-Properties that a laboratory measures. Conversions that no factor makes are stated: °C, wavelengths, logarithms.
+Conversions that no factor makes are stated: °C, wavelengths, logarithms.
 """
 
 from __future__ import annotations

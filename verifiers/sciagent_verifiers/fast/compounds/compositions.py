@@ -1,4 +1,5 @@
-"""Tolerance factors of perovskites ABX3 from ionic radii.
+"""What follows from a composition alone: tolerance factors of perovskites, and how few countries the elements come
+from.
 
     t   = (r_A + r_X) / (sqrt(2) (r_B + r_X))                  Goldschmidt; cubic perovskites have about 0.9 to 1
     mu  = r_B / r_X                                            octahedral factor; at least 0.41
@@ -11,16 +12,12 @@ one below it is taken. Ions whose radius is unknown have no tolerance factors. T
 Sources: Goldschmidt, Naturwissenschaften 14, 477 (1926); Bartel et al., Sci. Adv. 5, eaav0693 (2019); Shannon, Acta
 Cryst. A 32, 751 (1976), radii, from pymatgen.
 
-The Herfindahl-Hirschman index of a compound: how few countries its elements come from.
-
-The index of an element is the sum of the squared market shares of the countries, in percent: 10,000 for a single
-country; markets above 2,500 count as highly concentrated. That of a compound is the mean by mass. Production is what is
-mined today, reserve what is known to be in the ground.
+The second number is the Herfindahl-Hirschman index. The index of an element is the sum of the squared market shares of
+the countries, in percent: 10,000 for a single country; markets above 2,500 count as highly concentrated. That of a
+compound is the mean by mass. Production is what is mined today, reserve what is known to be in the ground.
 
 Source: Gaultois et al., Chem. Mater. 25, 2911 (2013), table 1, by data of the U.S. Geological Survey for 2011 (public
 domain). The table is read from pymatgen, which ships it under the MIT licence.
-
-Symbols of elements in the settings of verifiers.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rules only recognise compounds. They contain nothing on synthesis, handling or use. A rule of `crystal_rules.csv` needs
 all of its elements if it has a condition here, and any of them if it has none.
 
-Checks names of safety rules: those of one screen mean nothing to the other.
+Names of safety rules are checked: those of one screen mean nothing to the other.
 """
 
 from __future__ import annotations

@@ -14,10 +14,9 @@ In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` means 
 `substances.csv` has only the first block of each standard InChIKey, and the heavy atoms, which are compared before it.
 Elements are counted first, which excludes most rules.
 
-Conditions under which energetic groups are so dense in a molecule that it is refused as an explosive.
-
-Dyes with a nitro group, sartans, zidovudine and artemisinin pass. The limits are published rules of thumb for safe
-handling; they do not predict sensitivity.
+A molecule is refused as an explosive where energetic groups are dense in it. Dyes with a nitro group, sartans,
+zidovudine and artemisinin pass. The limits are published rules of thumb for safe handling; they do not predict
+sensitivity.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from sciagent.cli.workers import serve_metrics as serve
-from sciagent.report.live import LedgerCollector, WorkerCollector
+from sciagent.cli.workers import serve_metrics
+from sciagent.report.metrics import LedgerCollector, WorkerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT
@@ -26,7 +26,7 @@ def test_prometheus_reads_what_the_ledger_says(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         first = connection.execute(sa.select(sa.func.min(t.attempt.c.id))).scalar_one()
         connection.execute(sa.update(t.attempt).where(t.attempt.c.id == first).values(state="stale"))
-    server, at = serve(LedgerCollector(ledger), "127.0.0.1", 0)
+    server, at = serve_metrics(LedgerCollector(ledger), "127.0.0.1", 0)
     try:
         found = scraped(f"http://{at}/metrics")
     finally:

@@ -1,0 +1,33 @@
+"""Schedulers where people do the terminal rung, as `sciagent bench scheduling --latency` compares them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sciagent.errors import UnknownNameError
+from sciagent_bench.lab.lab_trial import lab_trials
+from sciagent_bench.lab.replay import Laboratory
+from tests.support.typed import invoked
+
+WEEKS = 4
+PEOPLE = ("--latency", "7", "--per-week", "5", "--weeks", str(WEEKS))
+SMALL = ("--family", "informative", "--size", "300", "--top", "0.1", "--seeds", "2", "--workers", "1")
+
+
+def test_hits_by_week_grow_and_no_more_is_claimed_than_people_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(threads, "1")  # the command sets them
+    answer = invoked(["bench", "scheduling", *SMALL, *PEOPLE, "--schedulers", "exhaustive,random", "--json"], {})
+    schedulers = json.loads(answer.stdout)["schedulers"]
+    assert set(schedulers) == {"exhaustive", "random"}
+    for result in schedulers.values():
+        hits = [result[key][0] for key in result if key.startswith("hits_by_week_")]
+        assert hits == sorted(hits) and len(hits) > 1
+        assert result["claims"][0] <= 5 * (WEEKS + 1)
+
+
+def test_a_scheduler_that_is_not_known_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="scheduler"):
+        lab_trials(["nonesuch"], 1, Laboratory(7, 5, WEEKS))
