@@ -200,7 +200,11 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     )
     rows = connection.execute(query).all()
     kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]
-    return [int(kind[place][0]) for kind in kinds for place in earliest(order_of(row[1] for row in kind), MOST)]
+    taught = []
+    for kind in kinds:
+        for place in earliest(order_of(row[1] for row in kind), MOST):
+            taught.append(int(kind[place][0]))
+    return taught
 
 
 def _board(

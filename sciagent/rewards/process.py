@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple, assert_never
 
 from sciagent.domain.cost import Cost
@@ -135,7 +136,7 @@ def _within(value: float, limit: float) -> float:
 
 def is_empty(episode: Sequence[TurnFacts]) -> bool:
     """Returns whether an episode has proposed nothing, or only what a fast rung threw out."""
-    return all(candidate.screened for turn in episode for candidate in turn.candidates)
+    return all(candidate.screened for candidate in chain.from_iterable(turn.candidates for turn in episode))
 
 
 def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:

@@ -55,7 +55,11 @@ def ladders(pool: CandidatePool, left: float, n: int, rng: np.random.Generator) 
     fresh = np.flatnonzero(~pool.out & ~pool.closed.any(1))
     chosen = rng.permutation(fresh)[: max(n, 0)]
     chosen = chosen[np.cumsum(pool.costs[chosen].sum(1)) <= left]
-    return [Purchase(int(i), j, math.inf) for i in chosen for j in pool.paid]
+    purchases = []
+    for i in chosen:
+        for j in pool.paid:
+            purchases.append(Purchase(int(i), j, math.inf))
+    return purchases
 
 
 def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> Places:
