@@ -6,6 +6,9 @@ output shows that it is the program. A file name is not enough: `orca` is also t
 A Python package that cannot share an environment with sciagent, such as GPAW, is a program too: the Python interpreter
 that can import it.
 
+The module that runs a program describes it by a `Program`, and the verifiers that need it declare that. Nothing else
+names a program: `sciagent doctor` lists what the installed verifiers declare.
+
 Python environments of engines that cannot share one with sciagent: a TOML file with the interpreter of each.
 
     [mace]
@@ -36,7 +39,7 @@ from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 from sciagent.inputs.settings import engines_file, path
 
 PATIENCE = 60.0  # seconds for a program to state its version
-IMPORT_PATIENCE = 300.0  # seconds for a Python that imports a package first; GPAW takes 6 s, over 60 on a busy machine
+IMPORT_PATIENCE = 300.0  # seconds for a Python that imports a package first: 6 s for GPAW, over 60 on a busy machine
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,13 @@ class Program:
     """Whether it is the interpreter of another Python environment, which gets none of our variables for Python."""
     patience: float = PATIENCE
     """Seconds to wait for its version. A process asks once; only a program that was too slow is asked again."""
+    scratch_variable: str = ""
+    """The environment variable that names the folder of its temporary files; empty if it takes the working folder."""
 
-    def environment(self) -> dict[str, str]:
-        """Returns the environment variables with which the program is started."""
-        return {name: value for name, value in os.environ.items() if not (self.is_python and name.startswith("PYTHON"))}
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Returns the environment variables with which the program is started in a folder."""
+        inherited = foreign(os.environ) if self.is_python else dict(os.environ)
+        return inherited | ({self.scratch_variable: str(folder)} if self.scratch_variable else {})
 
 
 @dataclass(frozen=True)
@@ -77,66 +83,12 @@ class FoundProgram:
     """The version that it states."""
 
 
-XTB = Program(
-    "xtb",
-    "xtb",
-    "SCIAGENT_XTB",
-    ("xtb",),
-    ("--version",),
-    r"xtb version (\S+)",
-    "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
-)
-CREST = Program(
-    "crest",
-    "CREST",
-    "SCIAGENT_CREST",
-    ("crest",),
-    ("--version",),
-    r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
-    "https://github.com/crest-lab/crest",
-)
-ORCA = Program(
-    "orca",
-    "ORCA",
-    "SCIAGENT_ORCA",
-    ("orca",),
-    ("--version",),
-    r"Program Version\s+(\d+\.\d[\w.]*)",
-    "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
-)
-GAUSSIAN = Program(
-    "gaussian",
-    "Gaussian",
-    "SCIAGENT_GAUSSIAN",
-    ("g16", "g09"),
-    (),
-    r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
-    "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
-)
-MPIEXEC = Program(
-    "openmpi",
-    "Open MPI",
-    "SCIAGENT_MPIEXEC",
-    ("mpiexec", "mpirun"),
-    ("--version",),
-    r"(?:OpenRTE|Open MPI)\) (\d\S*)",
-    "Debian and Ubuntu: apt-get install openmpi-bin",
-)
-"""Starts a parallel program. It has to be the Open MPI with which that program was built."""
-
-
 def interpreter(module: str, title: str, variable: str, source: str) -> Program:
     """Returns the program that is a Python interpreter with this module, which has a `__version__`."""
     question = ("-c", f"import {module}; print('{module}', {module}.__version__)")
     answer = rf"(?m)^{module} (\d\S*)$"
     names = ("python3", "python")
     return Program(module, title, variable, names, question, answer, source, is_python=True, patience=IMPORT_PATIENCE)
-
-
-GPAW = interpreter(
-    "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
-)
-PROGRAMS = (XTB, CREST, ORCA, GAUSSIAN, GPAW, MPIEXEC)
 
 
 class _SilentError(Exception):
@@ -191,7 +143,7 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
             asked = subprocess.run(
                 [file, *program.question],
                 cwd=folder,
-                env={**program.environment(), "OMP_NUM_THREADS": "1", "GAUSS_SCRDIR": folder},
+                env={**program.environment(Path(folder)), "OMP_NUM_THREADS": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

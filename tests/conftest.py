@@ -13,11 +13,12 @@ from typing import TypeVar
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent.programs import GPAW, find
+from sciagent.programs import find
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
+from sciagent_simulators.periodic.calculation import GPAW
 from tests.support.chat_server import ChatServer
 from tests.support.once import once
 from tests.support.plugins import MISBEHAVING, lay_out, visible

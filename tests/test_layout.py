@@ -28,13 +28,13 @@ HELP = """
 import io, sys
 from contextlib import redirect_stdout
 from typer.main import get_command
-from sciagent.cli.main import PLUGINS, app, plugin
+from sciagent.cli.main import LATE, PLUGINS, app, loaded
 root = get_command(app)
 def visit(command, path):
     with redirect_stdout(io.StringIO()):
         root.main([*path, "--help"], standalone_mode=False)
     for name, sub in getattr(command, "commands", {}).items():
-        visit(plugin(name) if name in PLUGINS else sub, [*path, name])
+        visit(loaded(name) if name in (*PLUGINS, *LATE) and not path else sub, [*path, name])
 visit(root, [])
 print(*sys.modules, sep="\\n")
 """

@@ -1,22 +1,39 @@
-"""Programs are found by their variable or on the path, and believed only when they say who they are."""
+"""Programs are found by their variable or on the path, and believed only when they say who they are.
+
+Verifiers declare them; sciagent itself names none.
+"""
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent.programs import CREST, GAUSSIAN, GPAW, ORCA, PROGRAMS, XTB, find
+from sciagent.programs import find
+from sciagent.verification import availability
+from sciagent.verification.availability import declared_programs
+from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import START_SECONDS
 from sciagent.verification.sandbox.zygote import IMPORT_SECONDS
+from sciagent_simulators.periodic.calculation import GPAW
+from sciagent_simulators.programs.gaussian import GAUSSIAN
+from sciagent_simulators.programs.orca import ORCA
+from sciagent_simulators.programs.xtb import CREST, XTB
 from tests.support import fake_programs
+from tests.support.plugins import installed
+from tests.support.typed import data
+
+SCIAGENT = Path(__file__).parents[1] / "sciagent"
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    for program in PROGRAMS:
+    for program in declared_programs():
         monkeypatch.delenv(program.variable, raising=False)
 
 
@@ -85,3 +102,53 @@ def test_a_program_that_was_slow_once_is_asked_again(tmp_path: Path, monkeypatch
 
 def test_a_python_that_imports_a_package_has_more_time() -> None:
     assert GPAW.patience > 4 * ORCA.patience and GPAW.patience + IMPORT_SECONDS < START_SECONDS
+
+
+def code_words(module: ast.Module) -> Iterator[str]:
+    """Yields the names and texts of a module, without its docstrings."""
+    documentation = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.name
+
+
+def test_sciagent_itself_names_no_program() -> None:
+    """Texts may name verifiers (xtb.singlepoint), methods (GFN2-xTB) and the Gaussian distribution."""
+    names = {
+        name
+        for program in declared_programs()
+        for name in (program.name, program.title, program.variable, program.scratch_variable, *program.commands)
+    }
+    assert {"ORCA", "SCIAGENT_XTB", "g16", "mpiexec", "GAUSS_SCRDIR"} <= names
+    words = "|".join(map(re.escape, names - {"", "Gaussian", "python", "python3"}))
+    named = re.compile(rf"(?<![\w.-])({words})(?![\w.-])")
+    found = []
+    for file in sorted(SCIAGENT.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if named.search(text):
+            found += [f"{file.name}: {word}" for word in code_words(ast.parse(text)) if named.search(word)]
+    assert found == []
+
+
+def test_a_program_is_known_by_the_verifier_that_declares_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package has a module that runs the program, and a verifier that declares it. The program is a script."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "abacus"
+    assert "abacus" not in [program.name for program in declared_programs()]
+    with installed("abacus", tmp_path / "site"):
+        missing = verifier_class("acme.beads").missing()
+        assert missing is not None and missing.endswith("or name its file: export ACME_ABACUS=/path/to/abacus")
+        file.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo Abacus 2.1; else wc -c < beads.txt; fi\n')
+        file.chmod(0o755)
+        monkeypatch.setenv("ACME_ABACUS", str(file))
+        checks = {check["what"]: check for check in data("doctor")}
+        assert checks["program abacus"] == {"what": "program abacus", "state": "ok", "detail": f"2.1, {file}"}
+        [entry] = availability.entry("acme.beads", {})["programs"]
+        assert (entry["title"], entry["version"], entry["path"]) == ("Abacus", "2.1", str(file))
+        [answer] = data("calc", "acme.beads", "CCO")
+        [value] = answer["values"]
+    assert (value["property"], value["value"]) == ("acme_beads", 9.0)

@@ -13,14 +13,14 @@ CREATE TABLE access (
 	seen_at DATETIME, 
 	revoked_at DATETIME, 
 	CONSTRAINT pk_access PRIMARY KEY (id), 
-	CONSTRAINT fk_access_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
-	CONSTRAINT uq_access_secret_hash UNIQUE (secret_hash)
+	CONSTRAINT uq_access_secret_hash UNIQUE (secret_hash), 
+	CONSTRAINT fk_access_person_id FOREIGN KEY(person_id) REFERENCES person (id)
 );
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0016');
+INSERT INTO "alembic_version" VALUES('0001');
 CREATE TABLE artifact (
 	id INTEGER NOT NULL, 
 	evidence_id INTEGER NOT NULL, 
@@ -46,22 +46,28 @@ CREATE TABLE attempt (
 	rung_id INTEGER, 
 	job_id INTEGER, 
 	fence INTEGER NOT NULL, 
+	n_candidates INTEGER NOT NULL, 
 	owner VARCHAR(200) NOT NULL, 
 	state VARCHAR(20) NOT NULL, 
 	outcome VARCHAR(20), 
 	reason VARCHAR(60), 
 	detail TEXT, 
-	n_candidates INTEGER NOT NULL, 
 	cost JSON NOT NULL, 
 	wall_seconds FLOAT, 
 	started_at DATETIME NOT NULL, 
 	heartbeat_at DATETIME NOT NULL, 
 	ended_at DATETIME, 
-	holds JSON, watermark INTEGER, turn_id INTEGER REFERENCES turn (id), cost_at_loss JSON, late_watermark INTEGER, together INTEGER, 
+	holds JSON, 
+	watermark INTEGER, 
+	turn_id INTEGER, 
+	cost_at_loss JSON, 
+	late_watermark INTEGER, 
+	together INTEGER, 
 	CONSTRAINT pk_attempt PRIMARY KEY (id), 
 	CONSTRAINT fk_attempt_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_attempt_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id), 
-	CONSTRAINT fk_attempt_job_id FOREIGN KEY(job_id) REFERENCES job (id)
+	CONSTRAINT fk_attempt_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
+	CONSTRAINT fk_attempt_turn_id FOREIGN KEY(turn_id) REFERENCES turn (id)
 );
 CREATE TABLE audit_entry (
 	id INTEGER NOT NULL, 
@@ -77,10 +83,10 @@ CREATE TABLE audit_entry (
 	previous_hash VARCHAR(64) NOT NULL, 
 	hash VARCHAR(64) NOT NULL, 
 	CONSTRAINT pk_audit_entry PRIMARY KEY (id), 
+	CONSTRAINT uq_audit_entry_hash UNIQUE (hash), 
 	CONSTRAINT fk_audit_entry_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
 	CONSTRAINT fk_audit_entry_access_id FOREIGN KEY(access_id) REFERENCES access (id), 
-	CONSTRAINT fk_audit_entry_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
-	CONSTRAINT uq_audit_entry_hash UNIQUE (hash)
+	CONSTRAINT fk_audit_entry_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
@@ -95,8 +101,9 @@ CREATE TABLE calibration (
 	mean_absolute_error DOUBLE NOT NULL, 
 	root_mean_square_error DOUBLE NOT NULL, 
 	error_without DOUBLE NOT NULL, 
+	is_used BOOLEAN DEFAULT 1 NOT NULL, 
 	watermark INTEGER NOT NULL, 
-	at DATETIME NOT NULL, is_used BOOLEAN DEFAULT 1 NOT NULL, 
+	at DATETIME NOT NULL, 
 	CONSTRAINT pk_calibration PRIMARY KEY (id), 
 	CONSTRAINT fk_calibration_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_calibration_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id)
@@ -117,7 +124,8 @@ CREATE TABLE campaign (
 	wall_seconds FLOAT NOT NULL, 
 	created_at DATETIME NOT NULL, 
 	updated_at DATETIME NOT NULL, 
-	hosted BOOLEAN DEFAULT 0 NOT NULL, wakes_at DATETIME, 
+	hosted BOOLEAN DEFAULT 0 NOT NULL, 
+	wakes_at DATETIME, 
 	CONSTRAINT pk_campaign PRIMARY KEY (id), 
 	CONSTRAINT uq_campaign_name UNIQUE (name)
 );
@@ -125,9 +133,9 @@ CREATE TABLE campaign_amendment (
 	id INTEGER NOT NULL, 
 	campaign_id INTEGER NOT NULL, 
 	path VARCHAR(200) NOT NULL, 
+	who VARCHAR(200) NOT NULL, 
 	old JSON, 
 	new JSON, 
-	who VARCHAR(200) NOT NULL, 
 	why TEXT NOT NULL, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_campaign_amendment PRIMARY KEY (id), 
@@ -141,11 +149,11 @@ CREATE TABLE campaign_candidate (
 	position INTEGER NOT NULL, 
 	depth INTEGER NOT NULL, 
 	verdict VARCHAR(20), 
+	hit_tier VARCHAR(20), 
 	reason VARCHAR(60), 
 	detail TEXT, 
 	score FLOAT, 
 	utility FLOAT, 
-	hit_tier VARCHAR(20), 
 	is_hit BOOLEAN NOT NULL, 
 	in_seeds BOOLEAN NOT NULL, 
 	proposal_id INTEGER, 
@@ -164,22 +172,22 @@ CREATE TABLE campaign_policy (
 	named VARCHAR(200) NOT NULL, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_campaign_policy PRIMARY KEY (id), 
+	CONSTRAINT uq_campaign_policy_campaign_id_proposer UNIQUE (campaign_id, proposer), 
 	CONSTRAINT fk_campaign_policy_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
-	CONSTRAINT fk_campaign_policy_policy_id FOREIGN KEY(policy_id) REFERENCES policy (id), 
-	CONSTRAINT uq_campaign_policy_campaign_id_proposer UNIQUE (campaign_id, proposer)
+	CONSTRAINT fk_campaign_policy_policy_id FOREIGN KEY(policy_id) REFERENCES policy (id)
 );
 CREATE TABLE candidate (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
-	kind VARCHAR(20) NOT NULL, 
 	text TEXT NOT NULL, 
 	identity TEXT NOT NULL, 
-	inchikey VARCHAR(27), 
 	formula TEXT NOT NULL, 
+	inchikey VARCHAR(27), 
 	charge INTEGER NOT NULL, 
 	multiplicity INTEGER NOT NULL, 
 	n_atoms INTEGER NOT NULL, 
 	payload JSON NOT NULL, 
+	kind VARCHAR(20) NOT NULL, 
 	standardiser VARCHAR(20) NOT NULL, 
 	library VARCHAR(60) NOT NULL, 
 	created_at DATETIME NOT NULL, 
@@ -204,9 +212,9 @@ CREATE TABLE candidate_name (
 	field VARCHAR(60) NOT NULL, 
 	text VARCHAR(200) NOT NULL, 
 	CONSTRAINT pk_candidate_name PRIMARY KEY (id), 
+	CONSTRAINT uq_candidate_name_candidate_id_campaign_id_field_text UNIQUE (candidate_id, campaign_id, field, text), 
 	CONSTRAINT fk_candidate_name_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
-	CONSTRAINT fk_candidate_name_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
-	CONSTRAINT uq_candidate_name_candidate_id_campaign_id_field_text UNIQUE (candidate_id, campaign_id, field, text)
+	CONSTRAINT fk_candidate_name_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
 CREATE TABLE candidate_parent (
 	id INTEGER NOT NULL, 
@@ -223,10 +231,10 @@ CREATE TABLE cost_observation (
 	id INTEGER NOT NULL, 
 	verifier VARCHAR(100) NOT NULL, 
 	verifier_version VARCHAR(40) NOT NULL, 
+	resource VARCHAR(40) NOT NULL, 
 	settings_hash VARCHAR(64) NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
 	attempt_id INTEGER NOT NULL, 
-	resource VARCHAR(40) NOT NULL, 
 	declared FLOAT NOT NULL, 
 	amount FLOAT NOT NULL, 
 	at DATETIME NOT NULL, 
@@ -239,6 +247,7 @@ CREATE TABLE decision (
 	campaign_id INTEGER NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
 	rung_id INTEGER, 
+	evidence_id INTEGER, 
 	action VARCHAR(20) NOT NULL, 
 	chooser VARCHAR(200) NOT NULL, 
 	why TEXT, 
@@ -247,7 +256,6 @@ CREATE TABLE decision (
 	price JSON, 
 	"index" FLOAT, 
 	propensity FLOAT NOT NULL, 
-	evidence_id INTEGER, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_decision PRIMARY KEY (id), 
 	CONSTRAINT fk_decision_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
@@ -286,9 +294,9 @@ CREATE TABLE evaluation_arm (
 	name VARCHAR(64) NOT NULL, 
 	policy_id INTEGER NOT NULL, 
 	CONSTRAINT pk_evaluation_arm PRIMARY KEY (id), 
+	CONSTRAINT uq_evaluation_arm_evaluation_id_name UNIQUE (evaluation_id, name), 
 	CONSTRAINT fk_evaluation_arm_evaluation_id FOREIGN KEY(evaluation_id) REFERENCES evaluation (id), 
-	CONSTRAINT fk_evaluation_arm_policy_id FOREIGN KEY(policy_id) REFERENCES policy (id), 
-	CONSTRAINT uq_evaluation_arm_evaluation_id_name UNIQUE (evaluation_id, name)
+	CONSTRAINT fk_evaluation_arm_policy_id FOREIGN KEY(policy_id) REFERENCES policy (id)
 );
 CREATE TABLE event (
 	id INTEGER NOT NULL, 
@@ -304,23 +312,23 @@ CREATE TABLE evidence (
 	"key" VARCHAR(64) NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
 	proposal_id INTEGER, 
+	attempt_id INTEGER, 
+	supersedes_id INTEGER, 
 	verifier VARCHAR(100) NOT NULL, 
 	verifier_version VARCHAR(40) NOT NULL, 
 	settings_hash VARCHAR(64) NOT NULL, 
 	inputs_hash VARCHAR(64) NOT NULL, 
 	replicate INTEGER NOT NULL, 
 	revision INTEGER NOT NULL, 
-	supersedes_id INTEGER, 
 	outcome VARCHAR(20) NOT NULL, 
 	reason VARCHAR(60), 
 	detail TEXT, 
+	why TEXT, 
 	reusable BOOLEAN NOT NULL, 
 	diagnostics JSON NOT NULL, 
 	versions JSON NOT NULL, 
 	source VARCHAR(200) NOT NULL, 
 	who VARCHAR(200) NOT NULL, 
-	why TEXT, 
-	attempt_id INTEGER, 
 	watermark INTEGER NOT NULL, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_evidence PRIMARY KEY (id), 
@@ -329,32 +337,32 @@ CREATE TABLE evidence (
 	CONSTRAINT uq_evidence_watermark UNIQUE (watermark), 
 	CONSTRAINT fk_evidence_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_evidence_proposal_id FOREIGN KEY(proposal_id) REFERENCES proposal (id), 
-	CONSTRAINT fk_evidence_supersedes_id FOREIGN KEY(supersedes_id) REFERENCES evidence (id), 
-	CONSTRAINT fk_evidence_attempt_id FOREIGN KEY(attempt_id) REFERENCES attempt (id)
+	CONSTRAINT fk_evidence_attempt_id FOREIGN KEY(attempt_id) REFERENCES attempt (id), 
+	CONSTRAINT fk_evidence_supersedes_id FOREIGN KEY(supersedes_id) REFERENCES evidence (id)
 );
 CREATE TABLE job (
 	id INTEGER NOT NULL, 
 	campaign_id INTEGER NOT NULL, 
 	rung_id INTEGER NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
-	replicate INTEGER NOT NULL, 
 	evidence_key VARCHAR(64) NOT NULL, 
 	state VARCHAR(20) NOT NULL, 
+	outcome VARCHAR(20), 
 	priority FLOAT NOT NULL, 
+	replicate INTEGER NOT NULL, 
 	attempts INTEGER NOT NULL, 
 	kills INTEGER NOT NULL, 
 	fence INTEGER NOT NULL, 
+	losses INTEGER DEFAULT '0' NOT NULL, 
 	lease_owner VARCHAR(200), 
 	lease_until DATETIME, 
 	cancel_requested BOOLEAN NOT NULL, 
-	outcome VARCHAR(20), 
 	created_at DATETIME NOT NULL, 
 	updated_at DATETIME NOT NULL, 
 	queue VARCHAR(60), 
 	external VARCHAR(100), 
 	seconds FLOAT, 
 	memory_mb INTEGER, 
-	losses INTEGER DEFAULT '0' NOT NULL, 
 	needs VARCHAR(400), 
 	CONSTRAINT pk_job PRIMARY KEY (id), 
 	CONSTRAINT uq_job_campaign_id_rung_id_candidate_id_replicate UNIQUE (campaign_id, rung_id, candidate_id, replicate), 
@@ -362,7 +370,7 @@ CREATE TABLE job (
 	CONSTRAINT fk_job_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id), 
 	CONSTRAINT fk_job_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id)
 );
-CREATE TABLE "lab_task" (
+CREATE TABLE lab_task (
 	job_id INTEGER NOT NULL, 
 	version INTEGER NOT NULL, 
 	plate VARCHAR(60), 
@@ -372,12 +380,12 @@ CREATE TABLE "lab_task" (
 	assigned_to INTEGER, 
 	approved_by VARCHAR(200), 
 	sample_id INTEGER, 
-	note TEXT, 
 	in_review_id INTEGER, 
+	note TEXT, 
 	CONSTRAINT pk_lab_task PRIMARY KEY (job_id), 
-	CONSTRAINT fk_lab_task_sample_id FOREIGN KEY(sample_id) REFERENCES sample (id), 
-	CONSTRAINT fk_lab_task_assigned_to FOREIGN KEY(assigned_to) REFERENCES person (id), 
 	CONSTRAINT fk_lab_task_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
+	CONSTRAINT fk_lab_task_assigned_to FOREIGN KEY(assigned_to) REFERENCES person (id), 
+	CONSTRAINT fk_lab_task_sample_id FOREIGN KEY(sample_id) REFERENCES sample (id), 
 	CONSTRAINT fk_lab_task_in_review_id FOREIGN KEY(in_review_id) REFERENCES submission (id)
 );
 CREATE TABLE law (
@@ -386,7 +394,8 @@ CREATE TABLE law (
 	version VARCHAR(64) NOT NULL, 
 	watermark INTEGER NOT NULL, 
 	state JSON NOT NULL, 
-	at DATETIME NOT NULL, purpose VARCHAR(20) DEFAULT 'scheduler' NOT NULL, 
+	at DATETIME NOT NULL, 
+	purpose VARCHAR(20) DEFAULT 'scheduler' NOT NULL, 
 	CONSTRAINT pk_law PRIMARY KEY (id), 
 	CONSTRAINT fk_law_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
@@ -410,13 +419,13 @@ CREATE TABLE likeness (
 	watermark INTEGER NOT NULL, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_likeness PRIMARY KEY (id), 
+	CONSTRAINT uq_likeness_campaign_id_candidate_id UNIQUE (campaign_id, candidate_id), 
 	CONSTRAINT fk_likeness_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_likeness_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_likeness_of_id FOREIGN KEY(of_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_likeness_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id), 
 	CONSTRAINT fk_likeness_evidence_id FOREIGN KEY(evidence_id) REFERENCES evidence (id), 
-	CONSTRAINT fk_likeness_of_evidence_id FOREIGN KEY(of_evidence_id) REFERENCES evidence (id), 
-	CONSTRAINT uq_likeness_campaign_id_candidate_id UNIQUE (campaign_id, candidate_id)
+	CONSTRAINT fk_likeness_of_evidence_id FOREIGN KEY(of_evidence_id) REFERENCES evidence (id)
 );
 CREATE TABLE membership (
 	id INTEGER NOT NULL, 
@@ -424,9 +433,9 @@ CREATE TABLE membership (
 	campaign_id INTEGER, 
 	role VARCHAR(20) NOT NULL, 
 	CONSTRAINT pk_membership PRIMARY KEY (id), 
+	CONSTRAINT uq_membership_person_id_campaign_id UNIQUE (person_id, campaign_id), 
 	CONSTRAINT fk_membership_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
-	CONSTRAINT fk_membership_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
-	CONSTRAINT uq_membership_person_id_campaign_id UNIQUE (person_id, campaign_id)
+	CONSTRAINT fk_membership_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
 CREATE TABLE person (
 	id INTEGER NOT NULL, 
@@ -483,16 +492,16 @@ CREATE TABLE proposal (
 	id INTEGER NOT NULL, 
 	campaign_id INTEGER NOT NULL, 
 	turn_id INTEGER, 
-	text TEXT NOT NULL, 
 	candidate_id INTEGER, 
 	status VARCHAR(20) NOT NULL, 
 	reason VARCHAR(60), 
-	detail TEXT, 
 	operation VARCHAR(100), 
+	text TEXT NOT NULL, 
+	detail TEXT, 
 	rationale TEXT, 
 	predicted JSON, 
-	at DATETIME NOT NULL, 
 	novelty JSON, 
+	at DATETIME NOT NULL, 
 	CONSTRAINT pk_proposal PRIMARY KEY (id), 
 	CONSTRAINT fk_proposal_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_proposal_turn_id FOREIGN KEY(turn_id) REFERENCES turn (id), 
@@ -560,7 +569,9 @@ CREATE TABLE reward_version (
 	prices JSON NOT NULL, 
 	previous_id INTEGER, 
 	code_version VARCHAR(100) NOT NULL, 
-	at DATETIME NOT NULL, guards JSON, scope VARCHAR(64), 
+	at DATETIME NOT NULL, 
+	guards JSON NOT NULL, 
+	scope VARCHAR(64), 
 	CONSTRAINT pk_reward_version PRIMARY KEY (id), 
 	CONSTRAINT uq_reward_version_campaign_id_number UNIQUE (campaign_id, number), 
 	CONSTRAINT fk_reward_version_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
@@ -600,9 +611,10 @@ CREATE TABLE rung (
 	verifier_version VARCHAR(40) NOT NULL, 
 	tier VARCHAR(20) NOT NULL, 
 	settings JSON NOT NULL, 
-	settings_hash VARCHAR(64) NOT NULL, 
 	gate JSON NOT NULL, 
-	request JSON, control BOOLEAN DEFAULT 0 NOT NULL, 
+	settings_hash VARCHAR(64) NOT NULL, 
+	request JSON, 
+	control BOOLEAN DEFAULT 0 NOT NULL, 
 	CONSTRAINT pk_rung PRIMARY KEY (id), 
 	CONSTRAINT uq_rung_campaign_id_name UNIQUE (campaign_id, name), 
 	CONSTRAINT uq_rung_campaign_id_position UNIQUE (campaign_id, position), 
@@ -627,9 +639,9 @@ CREATE TABLE sample (
 	who VARCHAR(200) NOT NULL, 
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_sample PRIMARY KEY (id), 
+	CONSTRAINT uq_sample_code UNIQUE (code), 
 	CONSTRAINT fk_sample_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
-	CONSTRAINT fk_sample_parent_id FOREIGN KEY(parent_id) REFERENCES sample (id), 
-	CONSTRAINT uq_sample_code UNIQUE (code)
+	CONSTRAINT fk_sample_parent_id FOREIGN KEY(parent_id) REFERENCES sample (id)
 );
 CREATE TABLE spend (
 	id INTEGER NOT NULL, 
@@ -662,13 +674,13 @@ CREATE TABLE submission (
 	evidence_id INTEGER, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_submission PRIMARY KEY (id), 
+	CONSTRAINT uq_submission_key UNIQUE ("key"), 
 	CONSTRAINT fk_submission_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
 	CONSTRAINT fk_submission_of_id FOREIGN KEY(of_id) REFERENCES submission (id), 
 	CONSTRAINT fk_submission_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
 	CONSTRAINT fk_submission_access_id FOREIGN KEY(access_id) REFERENCES access (id), 
 	CONSTRAINT fk_submission_sample_id FOREIGN KEY(sample_id) REFERENCES sample (id), 
-	CONSTRAINT fk_submission_evidence_id FOREIGN KEY(evidence_id) REFERENCES evidence (id), 
-	CONSTRAINT uq_submission_key UNIQUE ("key")
+	CONSTRAINT fk_submission_evidence_id FOREIGN KEY(evidence_id) REFERENCES evidence (id)
 );
 CREATE TABLE tool_set (
 	id INTEGER NOT NULL, 
@@ -699,33 +711,47 @@ CREATE TABLE trajectory (
 	policy_version VARCHAR(200), 
 	state VARCHAR(20) NOT NULL, 
 	started_at DATETIME NOT NULL, 
-	ended_at DATETIME, ended_why TEXT, purpose VARCHAR(20) DEFAULT 'campaign' NOT NULL, group_id INTEGER REFERENCES rollout_group (id), sibling INTEGER, code_version VARCHAR(100), 
+	ended_at DATETIME, 
+	ended_why TEXT, 
+	purpose VARCHAR(20) DEFAULT 'campaign' NOT NULL, 
+	group_id INTEGER, 
+	sibling INTEGER, 
+	code_version VARCHAR(100), 
 	CONSTRAINT pk_trajectory PRIMARY KEY (id), 
 	CONSTRAINT uq_trajectory_campaign_id_number UNIQUE (campaign_id, number), 
-	CONSTRAINT fk_trajectory_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
+	CONSTRAINT fk_trajectory_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
+	CONSTRAINT fk_trajectory_group_id FOREIGN KEY(group_id) REFERENCES rollout_group (id)
 );
 CREATE TABLE turn (
 	id INTEGER NOT NULL, 
 	trajectory_id INTEGER NOT NULL, 
 	number INTEGER NOT NULL, 
-	cursor JSON, 
 	calls JSON NOT NULL, 
 	observations JSON NOT NULL, 
+	cost JSON NOT NULL, 
+	cursor JSON, 
+	message JSON, 
+	sampling JSON, 
 	prompt_ids JSON, 
 	output_ids JSON, 
 	logprobs JSON, 
-	sampling JSON, 
+	forced JSON, 
 	template_hash VARCHAR(64), 
+	kept INTEGER, 
 	policy_version VARCHAR(200), 
 	watermark INTEGER NOT NULL, 
-	cost JSON NOT NULL, 
 	at DATETIME NOT NULL, 
-	message JSON, 
-	forced JSON, 
-	kept INTEGER, tool_set_id INTEGER REFERENCES tool_set (id), policy_id INTEGER REFERENCES policy (id), asked_watermark INTEGER, asked_at DATETIME, behaviour JSON, untrainable TEXT, 
+	tool_set_id INTEGER, 
+	policy_id INTEGER, 
+	asked_watermark INTEGER, 
+	asked_at DATETIME, 
+	behaviour JSON, 
+	untrainable TEXT, 
 	CONSTRAINT pk_turn PRIMARY KEY (id), 
 	CONSTRAINT uq_turn_trajectory_id_number UNIQUE (trajectory_id, number), 
-	CONSTRAINT fk_turn_trajectory_id FOREIGN KEY(trajectory_id) REFERENCES trajectory (id)
+	CONSTRAINT fk_turn_trajectory_id FOREIGN KEY(trajectory_id) REFERENCES trajectory (id), 
+	CONSTRAINT fk_turn_tool_set_id FOREIGN KEY(tool_set_id) REFERENCES tool_set (id), 
+	CONSTRAINT fk_turn_policy_id FOREIGN KEY(policy_id) REFERENCES policy (id)
 );
 CREATE TABLE watermark (
 	id INTEGER NOT NULL, 
@@ -738,18 +764,18 @@ CREATE TABLE worker (
 	id INTEGER NOT NULL, 
 	name VARCHAR(200) NOT NULL, 
 	host VARCHAR(200) NOT NULL, 
-	pid INTEGER NOT NULL, 
 	executor VARCHAR(20) NOT NULL, 
-	queues JSON NOT NULL, 
+	pid INTEGER NOT NULL, 
 	slots INTEGER NOT NULL, 
+	queues JSON NOT NULL, 
 	memory_mb INTEGER, 
+	cores INTEGER, 
+	resources JSON, 
 	started_at DATETIME NOT NULL, 
 	seen_at DATETIME NOT NULL, 
 	until DATETIME NOT NULL, 
-	draining BOOLEAN NOT NULL, 
 	stopped_at DATETIME, 
-	cores INTEGER, 
-	resources JSON, 
+	draining BOOLEAN NOT NULL, 
 	CONSTRAINT pk_worker PRIMARY KEY (id), 
 	CONSTRAINT uq_worker_name UNIQUE (name)
 );

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,13 +37,11 @@ from sciagent.rewards.spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
-from sciagent.training.guards import guard_settings
 from sciagent.training.learner.running import train
-from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
 from sciagent.training.live import actors
 from sciagent.training.live.running import train_live
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedStep
+from sciagent.training.settings import CriticSettings, LiveSettings, TaskShare, TrainingSettings, read_guards
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}
@@ -54,7 +51,7 @@ ARMS = ("lora=16:5e-4", "full=0:5e-5")
 MOST_TOKENS, SFT_RATE = 16384, 5e-4
 CONTEXT = 4096
 SHARE = 0.9  # of the time that is left, for which the next steps of PPO are planned
-GUARDS = guard_settings(["off"]).model_dump()
+GUARDS = read_guards(["off"])
 PUBLISHING = 25  # seconds, for the step that is under way when the time of PPO ends, and for its weights
 VERSIONS = {name: version(name) for name in ("torch", "transformers")}
 SCIAGENT = (sys.executable, "-m", "sciagent")
@@ -144,27 +141,36 @@ def demonstrations(folder: Path, names: Sequence[str], sizes: Mapping[str, int],
 
 
 def sft(folder: Path, model: str, sizes: Mapping[str, int]) -> None:
-    settings = StepSettings(SFT_RATE, most_tokens=MOST_TOKENS)
-    more: dict[str, Any] = {"rank": sizes["rank"], "steps": sizes["sft_steps"], "save_every": 1000}
-    more |= {"rows_per_step": 32, "settings": settings}
-    train(TrainingWish("sft", folder / "sft_rows", model, folder / "taught", taught_by(model), **more), None, tell)
+    more: dict[str, Any] = {
+        "learning_rate": SFT_RATE,
+        "most_tokens": MOST_TOKENS,
+        "lora": sizes["rank"],
+        "steps": sizes["sft_steps"],
+        "save_every": 1000,
+    }
+    more |= {"rows_per_step": 32}
+    train(
+        TrainingSettings(
+            training="sft", rows=folder / "sft_rows", model=model, out=folder / "taught", name=taught_by(model), **more
+        ),
+        None,
+        tell,
+    )
 
 
 def wish_of(
     folder: Path, arm: Arm, tasks: Sequence[str], begin: str, sizes: Mapping[str, int], **more: Any
-) -> LiveWish:
-    """Returns the wish to train a model on the live ladder of some tasks."""
-    settings = StepSettings(
-        arm.rate,
-        most_tokens=MOST_TOKENS,
-        loss=LossSettings(entropy=0.01),
-        critic=CriticSettings(passes=sizes["passes"]),
-    )
+) -> LiveSettings:
+    """Returns the settings to train a model on the live ladder of some tasks."""
     named: dict[str, Any] = {name: sizes[name] for name in ("groups", "siblings", "turns", "workers", "parts")}
-    named |= {"begins": "seeds:8", "credit": "rtg", "further": 0, "guards": GUARDS, "seed": 1, "rank": arm.rank}
-    named |= {"training": "ppo", "settings": settings, "save_every": 1000, "threads": 4}
-    shares = tuple(TaskShare(folder / "tasks" / f"{name}.yaml") for name in tasks)
-    return LiveWish(shares, begin, folder / arm.name, arm.name, folder / "rewards.yaml", **named | more)
+    named |= {"begins": "seeds:8", "further": 0, "guards": GUARDS, "seed": 1, "lora": arm.rank}
+    named |= {"training": "ppo", "save_every": 1000, "threads": 4}
+    named |= {"learning_rate": arm.rate, "most_tokens": MOST_TOKENS, "entropy": 0.01}
+    named |= {"critic": CriticSettings(passes=sizes["passes"])}
+    shares = tuple(TaskShare(file=folder / "tasks" / f"{name}.yaml") for name in tasks)
+    return LiveSettings(
+        tasks=shares, model=begin, out=folder / arm.name, name=arm.name, rewards=folder / "rewards.yaml", **named | more
+    )
 
 
 def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> None:
@@ -177,7 +183,7 @@ def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> No
     ledger, steps = Ledger(str(folder / f"{arm.name}.db")), given.steps
     while True:
         begun, before = time.monotonic(), len(steps_of(wish.out))
-        train_live(replace(wish, steps=steps), ledger, tell)
+        train_live(wish.with_changes(steps=steps), ledger, tell)
         per_step = (time.monotonic() - begun) / max(1, len(steps_of(wish.out)) - before)
         more_steps = int(SHARE * (end - time.monotonic()) / per_step)
         if more_steps < 1:

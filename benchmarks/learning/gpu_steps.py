@@ -33,13 +33,13 @@ from sciagent.training.learner import step as steps
 from sciagent.training.learner.batches import divided, micro_batch
 from sciagent.training.learner.loading import load
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
-from sciagent.training.live.engines import LearnersPolicy, of_card
+from sciagent.training.live.engines import LearnersPolicy, identity_of_model
+from sciagent.training.settings import LearnerConstants, LearnerSettings
 
 ANSWER, SEEN = 40, 60
 MOST_TOKENS = 16384
-LOSS = LossSettings(mask_low=0.0, mask_high=1e9)  # the ids are random: nothing is to be dropped for that
+MASKS = {"mask_low": 0.0, "mask_high": 1e9}  # the ids are random: nothing is to be dropped for that
 PRECISIONS = {"bf16": "bf16", "fp32": "no"}
 
 
@@ -104,7 +104,7 @@ def step_speed(name: str, rank: int, training: str, precision: str, n: int, time
     with accelerated(precision):
         loaded = load(name, rank)
         rows = rows_of(loaded, n, imitated=training == "sft")
-        learner = Learner(loaded.model, StepSettings(1e-5, most_tokens=MOST_TOKENS, loss=LOSS))
+        learner = Learner(loaded.model, LearnerSettings(learning_rate=1e-05, most_tokens=MOST_TOKENS, **MASKS))
         fresh_memory()
         seconds = []
         for _ in range(times + 1):
@@ -175,7 +175,7 @@ def disagreement(learner: Learner, found: Sequence[Sampled]) -> dict[str, Any]:
             table = batches.distribution(logits, batch.temperature, None)
         gaps.append(table.gather(-1, batch.target[:, None])[:, 0] - batch.behaviour)
     gap = torch.cat(gaps).double()
-    usual = LossSettings()
+    usual = LearnerConstants()
     masked = (gap.exp() < usual.mask_low) | (gap.exp() > usual.mask_high)
     return {
         "tokens": len(gap),
@@ -193,9 +193,9 @@ def sampling(name: str, n: int, most: int) -> Iterator[dict[str, Any]]:
     for precision, rank in (("bf16", 0), ("bf16", 16), ("fp32", 0)):
         with accelerated(precision):
             loaded = load(name, rank)
-            learner = Learner(loaded.model, StepSettings(1e-5, most_tokens=MOST_TOKENS))
+            learner = Learner(loaded.model, LearnerSettings(learning_rate=1e-05, most_tokens=MOST_TOKENS))
             fresh_memory()
-            policy = InMemoryPolicy(learner.policy, loaded.tokenizer, of_card(loaded.card))
+            policy = InMemoryPolicy(learner.policy, loaded.tokenizer, identity_of_model(loaded.card))
             asked = questions(policy, n, min(1000, loaded.context // 2), most)
             for is_graphed in (True, False):
                 with graphs(is_graphed):
@@ -208,7 +208,7 @@ def sampling(name: str, n: int, most: int) -> Iterator[dict[str, Any]]:
             found, speed = sampler_speed(asked, local.sample_many)
         for precision in PRECISIONS:
             with accelerated(precision):
-                learner = Learner(load(name).model, StepSettings(1e-5))
+                learner = Learner(load(name).model, LearnerSettings(learning_rate=1e-05))
                 about = {"model": name, "sampler": "weights in bf16", "lora": 0, "graph": is_graphed}
                 yield about | speed | {"trainer": precision} | disagreement(learner, found)
     local.close()
@@ -221,7 +221,7 @@ def against_cpu(name: str, n: int) -> Iterator[dict[str, Any]]:
         with accelerated(precision, cpu=cpu):
             loaded = load(name)
             rows = episodes(n, loaded.model.config.vocab_size, 100, 2)
-            learner = Learner(loaded.model, StepSettings(1e-5, loss=LOSS))
+            learner = Learner(loaded.model, LearnerSettings(learning_rate=1e-05, **MASKS))
             metrics = learner.gradient(rows)
             gradient = torch.cat([each.grad.flatten().cpu().double() for each in loaded.model.parameters()])
             known.append((metrics.loss, gradient))

@@ -34,8 +34,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
 
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
+from sciagent.training.settings import LearnerSettings
 
 HERE = Path(__file__).parent
 CONTEXT, SEEN, VOCABULARY, RATE = 100, 20, 1000, 1e-5
@@ -48,7 +48,7 @@ SETTINGS = {"use_cpu": DEVICE == "cpu", "bf16": DEVICE == "cuda", "report_to": "
 SMOLLM2 = {"num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True}
 MOST_TOKENS = (8192, 16384, 32768)
 """Sizes of micro-batches on a GPU, in tokens after padding."""
-LOSS = LossSettings(mask_low=0.0, mask_high=1e9)  # TRL is given no token to drop
+MASKS = {"mask_low": 0.0, "mask_high": 1e9}  # TRL is given no token to drop
 
 
 def model_of(width: int, layers: int, **more: Any) -> Any:
@@ -167,7 +167,7 @@ def stepping(trainer: Any, model: Any, loss_of: Callable[[], Any]) -> Callable[[
 
 
 def ours(model: Any, rows: Sequence[TrainingRow], most_tokens: int) -> Callable[[], float]:
-    learner = Learner(model, StepSettings(RATE, loss=LOSS, most_tokens=most_tokens))
+    learner = Learner(model, LearnerSettings(learning_rate=RATE, **MASKS, most_tokens=most_tokens))
     return lambda: learner.step(rows).loss
 
 

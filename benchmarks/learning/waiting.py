@@ -23,12 +23,11 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sciagent.agent import models
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner.settings import StepSettings
 from sciagent.training.live.running import train_live
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedStep
+from sciagent.training.settings import LiveSettings, TaskShare
 
-PARTS = LiveWish.parts
+PARTS = LiveSettings.model_fields["parts"].default
 WAYS: Mapping[str, Mapping[str, int]] = {
     "synchronous": {"parts": 1},
     "parts": {"parts": PARTS},
@@ -38,11 +37,18 @@ PHASES = ("sample", "verify", "wait", "update")
 
 
 def run(tasks: Sequence[Path], rewards: Path, model: str, folder: Path, name: str, **more: Any) -> list[Any]:
-    """Trains, and returns the moment and the result of each step. more: fields of the wish."""
+    """Trains, and returns the moment and the result of each step. more: settings."""
     found: list[tuple[float, TrainedStep]] = []
     given: dict[str, Any] = {"begins": "seeds:8", "credit": "rtg", "further": 0, "guards": {}, "threads": 1, "seed": 1}
-    given |= {"settings": StepSettings(1e-3), "save_every": 1000} | more
-    wish = LiveWish(tuple(map(TaskShare, tasks)), model, folder / name, name, rewards, **given)
+    given |= {"learning_rate": 1e-3, "save_every": 1000} | more
+    wish = LiveSettings(
+        tasks=[TaskShare(file=task) for task in tasks],
+        model=model,
+        out=folder / name,
+        name=name,
+        rewards=rewards,
+        **given,
+    )
     ledger = Ledger(str(folder / f"{name}.db"))
     try:
         train_live(wish, ledger, lambda step, of: found.append((time.monotonic(), step)))
@@ -62,7 +68,7 @@ def shares(steps: Sequence[tuple[float, TrainedStep]]) -> dict[str, float]:
 
 
 def measure(tasks: Sequence[Path], rewards: Path, model: str, rounds: int, out: Path, **more: Any) -> None:
-    """Writes the shares of all rounds by way. more: fields of the wish."""
+    """Writes the shares of all rounds by way. more: settings."""
     found: dict[str, list[Any]] = {way: [] for way in WAYS}
     about = {"cores": os.cpu_count(), "torch": version("torch"), "tasks": len(tasks), "model": model, **more}
     with tempfile.TemporaryDirectory(prefix="sciagent-waiting-") as folder:

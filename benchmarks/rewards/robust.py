@@ -21,8 +21,8 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from sciagent.rewards.process import CandidateState, Settlement, worth
-from sciagent.rewards.spec import Unsettled
+from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
+from sciagent.rewards.process import worth
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.law.stack import Stack, mixture

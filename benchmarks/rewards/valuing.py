@@ -28,7 +28,7 @@ from sciagent.domain.quantities import Quantity
 from sciagent.rewards.episode_rewards import valuations
 from sciagent.rewards.expectations import fit_law
 from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.states import answers_as_of
+from sciagent.rewards.states import answers_as_of, states
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate
@@ -125,7 +125,9 @@ def measured(folder: Path, n: int, verified: int) -> dict[str, Any]:
         now = evidence.read_watermark(connection)
         reading, _ = cpu(lambda: [answers_as_of(built, connection, ids[i : i + 2000], now) for i in range(0, n, 2000)])
         fitting, law = cpu(lambda: fit_law(built, connection, now))
-        valuing, worths = cpu(lambda: valuations(built, connection, ids, now, law, spec))
+        valuing, worths = cpu(
+            lambda: valuations(built, connection, states(built, connection, ids, now), now, law, spec)
+        )
     ledger.close()
     values = [worth.value for worth in worths.values()]
     assert len(values) == n

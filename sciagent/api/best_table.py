@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.table import Table
 from sqlalchemy.engine import Connection
@@ -14,17 +14,23 @@ from sqlalchemy.engine import Connection
 from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
-from sciagent.campaign.pricing.outlook import with_chances
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, LimitMargin, ShownValue
 from sciagent.domain.candidates import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason
+from sciagent.errors import SciagentError
 from sciagent.report.answers import best
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates, laws
+from sciagent.store.views import campaign_counts
 
+if TYPE_CHECKING:
+    from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+
+MOST_FOR_CHANCES = 3000  # number of candidates above which rebuilding the law takes too long for a list
 NAMED = 3
 """Largest number of candidates that a line names."""
 KIND_WORDS = {
@@ -241,3 +247,40 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
             f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")
         }
     return cells
+
+
+def with_chances(
+    ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
+) -> list[BestCandidate]:
+    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
+    counts hits."""
+    waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
+    if (
+        not waiting
+        or laws.last(connection, row.id) is None
+        or campaign_counts.members(connection, row.id) > MOST_FOR_CHANCES
+    ):
+        return list(best)
+    from sciagent.campaign.core.opening import open_for_people  # these take a second to import
+    from sciagent.campaign.pricing.priced_campaign import remake
+
+    try:
+        campaign = remake(open_for_people(ledger, row.name), connection)
+    except (SciagentError, OSError):
+        return list(best)  # files or verifiers are missing; `sciagent explain` names them
+    if campaign is None or campaign.schema.aims.kind != "hits":
+        return list(best)
+    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
+    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
+
+
+def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
+    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
+    import numpy as np
+
+    pool = campaign.pool
+    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
+    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
+    if asked:
+        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
+    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

@@ -262,7 +262,7 @@ def compare(
 
     Values stand side by side only where the same calculation gave them.
     """
-    from sciagent.report.answers import compare as compared
+    from sciagent.report.comparing import compare as compared
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:

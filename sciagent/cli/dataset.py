@@ -7,28 +7,21 @@ import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
+from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.text import Paragraph
+from sciagent.training.settings import DatasetKind, DatasetSettings
 
 if TYPE_CHECKING:
     from sciagent.training.datasets import BuiltDataset, ExportedDataset
 
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
-
-
-class DatasetKind(StrEnum):
-    ROWS = "rows"
-    SFT = "sft"
-    HINDSIGHT = "hindsight"
-    PREFERENCE = "preference"
-    UNPAIRED = "unpaired"
-    SKILL = "skill"
 
 
 class ExportTo(StrEnum):
@@ -47,32 +40,16 @@ def _group() -> None:
 
 
 @app.command(epilog="Example: sciagent dataset build sft --campaign quickstart_llm --out sft")
+@with_options(DatasetSettings)
 def build(
     kind: DatasetKind = typer.Argument(
         help="rows: token ids with advantages; sft: verified turns; hindsight: failures under the goal that they "
         "achieved, and hints; preference: pairs of answers to one prompt; unpaired: answers with a label, good or not; "
         "skill: answers without the proposer's skills, and their texts for a teacher."
     ),
-    campaigns: list[str] = typer.Option(..., "--campaign", "-c", metavar="NAME", help="A campaign; once for each."),
+    *,
     out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),
-    as_of: int | None = typer.Option(None, "--as-of", min=0, metavar="WATERMARK", help="Default: all that there is."),
-    rewards: list[int] | None = typer.Option(
-        None, "--rewards", metavar="VERSION", help="rows: of `rewards publish`; default: the last of each campaign."
-    ),
-    at_least: float = typer.Option(
-        0.5, "--at-least", help="Payoff of a verified turn, in hits or utility; below it, a turn has failed."
-    ),
-    p_better: float = typer.Option(
-        0.9, "--p-better", min=0.5, max=1, help="preference: a pair needs a higher probability than this."
-    ),
-    per_scaffold: int = typer.Option(
-        4, "--per-scaffold", min=1, help="Most rows of one scaffold and goal; not of rows."
-    ),
-    test_share: float = typer.Option(0.1, "--test-share", min=0, max=0.9, help="Share of the goals in the test split."),
-    test_campaigns: list[str] | None = typer.Option(
-        None, "--test-campaign", metavar="NAME", help="A campaign whose goals are in the test split."
-    ),
-    license: str | None = typer.Option(None, metavar="LICENCE", help="SPDX identifier or URL, for the card."),
+    stated: Mapping[str, Any],
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -81,24 +58,13 @@ def build(
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
     from sciagent.report.export.crate import licence
-    from sciagent.training.answers import Selection
     from sciagent.training.building import build as built
-    from sciagent.training.datasets import DatasetWish
 
-    if license is not None:
-        licence(license)  # raises UsageError
-    wish = DatasetWish(
-        kind.value,
-        campaigns,
-        Selection(at_least, p_better, per_scaffold),
-        as_of=as_of,
-        test_share=test_share,
-        test_campaigns=test_campaigns or (),
-        rewards=rewards or (),
-        licence=license,
-        command=shlex.join(["sciagent", *sys.argv[1:]]),
-    )
-    answer = built(open_ledger(ledger), wish, out, _show if sys.stderr.isatty() else None)
+    command = shlex.join(["sciagent", *sys.argv[1:]])
+    settings = settings_of(DatasetSettings, stated, kind=kind, command=command)
+    if settings.license is not None:
+        licence(settings.license)  # raises UsageError
+    answer = built(open_ledger(ledger), settings, out, _show if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     put_answer(answer, json, _parts(answer))

@@ -22,7 +22,7 @@ from sciagent.cli import options
 from sciagent.cli.shared import Exit, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.settings import ledger_address
-from sciagent.programs import PROGRAMS, find
+from sciagent.programs import find
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {
@@ -119,8 +119,10 @@ def _proposers() -> Iterator[Check]:
 
 
 def _programs() -> Iterator[Check]:
-    """Yields the external programs that verifiers can use. A missing one is no fault."""
-    for program in PROGRAMS:
+    """Yields the external programs that the installed verifiers declare. A missing one is no fault."""
+    from sciagent.verification.availability import declared_programs
+
+    for program in declared_programs():
         try:
             found = find(program)
             check = Check(f"program {program.name}", "ok", f"{found.version}, {found.path}")

@@ -155,9 +155,8 @@ def evaluate(
     """
     from sciagent.api.running import evaluate as evaluated
 
-    answer = evaluated(
-        file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=None if quiet else _told
-    )
+    tell = None if quiet else _show_campaign
+    answer = evaluated(file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=tell)
     put_answer(answer, json, _evaluation_parts(answer), *_notes(answer))
     if answer.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
@@ -165,7 +164,7 @@ def evaluate(
         raise typer.Exit(Exit.FAILED)
 
 
-def _told(campaign: EvaluatedCampaign, done: int, of: int) -> None:
+def _show_campaign(campaign: EvaluatedCampaign, done: int, of: int) -> None:
     hits = f"{campaign.hits} hits of {campaign.verifications}"
     say(f"{done}/{of} {campaign.campaign}: {hits}, {campaign.core_seconds:.1f} core-seconds")
 

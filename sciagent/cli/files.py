@@ -56,7 +56,7 @@ def init(
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
     from sciagent.campaign.file.campaign_spec import load_spec
-    from sciagent.campaign.file.goals import NAME
+    from sciagent.inputs.validation import NAME
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates().values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
@@ -14,7 +15,6 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     answers,
-    dataset,
     db,
     directives,
     dispatcher,
@@ -31,7 +31,6 @@ from sciagent.cli import (
     rollout,
     run,
     top,
-    train,
     verifiers,
     workers,
 )
@@ -42,13 +41,22 @@ PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 """{command: help} of the commands in packages of their own, each found by its entry point in `sciagent.commands`."""
 
 
+LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
+"""{command: module with its commands} where options are made from settings, which takes a tenth of a second."""
+
+
 class Root(TyperGroup):
-    """The list of commands. The package of a plug-in is imported when its command is called."""
+    """The list of commands. A plug-in, or a module of late commands, is imported when its command is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in PLUGINS:
-            return args[0], plugin(args[0]), args[1:]
+        if args[0] in PLUGINS or args[0] in LATE:
+            return args[0], loaded(args[0]), args[1:]
         return super().resolve_command(ctx, args)
+
+
+def loaded(name: str) -> TyperGroup:
+    """Returns the commands of a group that is imported when it is called. Raises UsageError as `plugin`."""
+    return get_group(import_module(LATE[name]).app) if name in LATE else plugin(name)
 
 
 def plugin(name: str) -> TyperGroup:
@@ -168,8 +176,8 @@ GROUPS = {
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (models.adapters_app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
-    "dataset": (dataset.app, "Learning", "Data sets for training"),
-    "train": (train.app, "Learning", "Train a model on a data set"),
+    "dataset": (typer.Typer(), "Learning", "Data sets for training"),
+    "train": (typer.Typer(), "Learning", "Train a model on a data set"),
     "policy": (evaluate.app, "Learning", "Policies and their roles"),
     "environment": (rollout.app, "Learning", "The live ladder as an environment"),
     "slurm": (workers.app, "Cluster", "Check a Slurm cluster and its profile"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json as jsons
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,25 +21,21 @@ from typer.core import TyperGroup
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say, say_upgraded
-from sciagent.cli.training_options import (
-    CriticOptions,
-    DivergenceOptions,
-    LiveOptions,
-    RowsOptions,
-    RunOptions,
-    refuse_stated,
-    teacher_share,
-    with_options,
-)
+from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.text import Paragraph
 from sciagent.errors import UsageError
-from sciagent.training.learner.settings import POLICY_RATE, SUPERVISED_RATE
+from sciagent.training.settings import (
+    LiveSettings,
+    LiveTraining,
+    LossSettings,
+    RunSettings,
+    TaskShare,
+    TrainingSettings,
+)
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
     from sciagent.training.learner.running import Tell
-    from sciagent.training.learner.settings import StepSettings, TrainingWish
-    from sciagent.training.live.settings import LiveWish
     from sciagent.training.progress import RecipeAnswer, TrainedPolicy, TrainedStep
 
 
@@ -52,7 +48,7 @@ def shown(json: bool, folder: Path) -> Iterator[Tell]:
     from sciagent.training.learner.state import ScalarWriter
 
     scalars = ScalarWriter(folder)
-    with _told(json) as tell, closing(scalars):
+    with _step_output(json) as tell, closing(scalars):
 
         def both(step: TrainedStep, of: int) -> None:
             tell(step, of)
@@ -62,7 +58,7 @@ def shown(json: bool, folder: Path) -> Iterator[Tell]:
 
 
 @contextmanager
-def _told(json: bool) -> Iterator[Tell]:
+def _step_output(json: bool) -> Iterator[Tell]:
     if json:
         yield lambda step, of: put(jsons.dumps(step.model_dump()))
     elif not sys.stderr.isatty():
@@ -92,11 +88,11 @@ def step_line(step: TrainedStep, of: int) -> str:
     """Returns the figures of a step in one line. of: number of steps."""
     parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
     parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
-    told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
+    figures = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
     notes = "".join(f"\n  {note}" for note in step.notes)
-    return f"step {step.step}/{of}{told}{masked}{dropped}{notes}"
+    return f"step {step.step}/{of}{figures}{masked}{dropped}{notes}"
 
 
 COMMAND = "recipe"
@@ -227,6 +223,8 @@ Sources = Annotated[
         metavar="ROWS_FOLDER|CAMPAIGN.yaml...", help="A folder of `dataset build rows`, or campaigns to roll out."
     ),
 ]
+Stated = Mapping[str, Any]
+"""The values that the options of a command state, by field of the settings."""
 
 
 @app.callback()
@@ -235,11 +233,13 @@ def _group() -> None:
 
 
 @app.command(epilog="Example: sciagent train sft sft --model smollm2 --out smollm2-sft")
-@with_options
+@with_options(TrainingSettings, kind="sft", without=LossSettings)
 def sft(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build sft` or `hindsight`."),
     *,
-    run: RowsOptions,
+    stated: Stated,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Teach a model the verified answers of a data set: supervised fine-tuning.
 
@@ -247,14 +247,14 @@ def sft(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    _train(run, run.wish("sft", folder, run.step_settings(SUPERVISED_RATE)))
+    _train(settings_of(TrainingSettings, stated, training="sft", rows=folder), ledger, json)
 
 
 @app.command(
     epilog="Example: sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out live --lora 16"
 )
-@with_options
-def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions) -> None:
+@with_options(TrainingSettings, LiveSettings, kind="grpo")
+def grpo(sources: Sources, *, stated: Stated, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Train a model by the policy gradient on token rows with advantages.
 
     The rows are those of a data set, or of campaigns on the live ladder: then each step rolls out groups of episodes by
@@ -267,15 +267,12 @@ def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: D
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(POLICY_RATE, divergence.loss())
-    _train_policy("grpo", sources, run, live, settings, divergence)
+    _train_policy("grpo", sources, stated, ledger, json)
 
 
 @app.command(epilog="Example: sciagent train ppo rows --model smollm2-sft --out smollm2-ppo --lora 16")
-@with_options
-def ppo(
-    sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions, critic: CriticOptions
-) -> None:
+@with_options(TrainingSettings, LiveSettings, kind="ppo")
+def ppo(sources: Sources, *, stated: Stated, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Train a model by PPO: the advantages come from a value head, not from siblings.
 
     The value head learns what the rest of an episode earns. The first step still compares siblings, and fits the value
@@ -285,45 +282,34 @@ def ppo(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from dataclasses import replace
-
-    settings = replace(run.step_settings(POLICY_RATE, divergence.loss()), critic=critic.critic())
-    _train_policy("ppo", sources, run, live, settings, divergence)
+    _train_policy("ppo", sources, stated, ledger, json)
 
 
 def _train_policy(
-    training: str,
-    sources: Sequence[Path],
-    run: RowsOptions,
-    live: LiveOptions,
-    settings: StepSettings,
-    divergence: DivergenceOptions,
+    training: LiveTraining, sources: Sequence[Path], stated: Stated, ledger: str | None, json: bool
 ) -> None:
     """Trains on a folder of rows, or on campaigns. Raises UsageError for options of the other one."""
     if sources[0].is_file() or sources[0].suffix in (".yaml", ".yml"):
         if missing := next((source for source in sources if not source.is_file()), None):
             raise UsageError(f"{missing} is no file of a campaign")
-        refuse_stated(run, "for a folder of rows, and has no effect on campaigns", besides=RunOptions)
-        limits = {"kl_budget": divergence.kl_budget, "guards": live.guards()}
-        _train_live(run, live.wish(run, training, sources, settings, **limits))
+        tasks = [*(TaskShare(file=source) for source in sources), *stated.get("tasks", ())]
+        live = settings_of(LiveSettings, stated, TrainingSettings, training=training, tasks=tasks)
+        _train_live(live, ledger, json)
     elif len(sources) > 1:
         raise UsageError(f"{sources[0]} is no file of a campaign; of folders of rows, state one")
     else:
-        refuse_stated(live, f"for campaigns, and has no effect on the folder of rows {sources[0]}")
-        _train(run, run.wish(training, sources[0], settings, kl_budget=divergence.kl_budget))
+        settings = settings_of(TrainingSettings, stated, LiveSettings, training=training, rows=sources[0])
+        _train(settings, ledger, json)
 
 
 @app.command(epilog="Example: sciagent train distill rows --teacher large --model small --out small-taught")
-@with_options
+@with_options(TrainingSettings, kind="distill")
 def distill(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
     *,
-    teacher: Annotated[
-        list[str],
-        typer.Option("--teacher", metavar="NAME[=WEIGHT]", help="A model with the same tokenizer. May be repeated."),
-    ],
-    run: RowsOptions,
-    divergence: DivergenceOptions,
+    stated: Stated,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Teach a model what larger or special models would have answered: on-policy distillation.
 
@@ -334,18 +320,17 @@ def distill(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(SUPERVISED_RATE, divergence.loss(distillation=1.0))
-    shares = tuple(map(teacher_share, teacher))
-    _train(run, run.wish("distill", folder, settings, kl_budget=divergence.kl_budget, teachers=shares))
+    _train(settings_of(TrainingSettings, stated, training="distill", rows=folder), ledger, json)
 
 
 @app.command(epilog="Example: sciagent train hindsight hindsight --model smollm2-sft --out smollm2-hindsight")
-@with_options
+@with_options(TrainingSettings, kind="hindsight")
 def hindsight(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build hindsight` or `skill`."),
     *,
-    run: RowsOptions,
-    divergence: DivergenceOptions,
+    stated: Stated,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Teach a model what it would have answered with a hint from the verdict: it is its own teacher.
 
@@ -356,31 +341,29 @@ def hindsight(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(SUPERVISED_RATE, divergence.loss(distillation=1.0))
-    _train(run, run.wish("hindsight", folder, settings, kl_budget=divergence.kl_budget))
+    _train(settings_of(TrainingSettings, stated, training="hindsight", rows=folder), ledger, json)
 
 
-def _train(run: RowsOptions, wish: TrainingWish) -> None:
+def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
     from sciagent.training.learner.running import processes, train
 
     main = processes().is_main_process
-    with shown(run.json, run.out) as tell:
-        answer = train(wish, _ledger(run.ledger) if main else None, tell)
+    with shown(json, settings.out) as tell:
+        answer = train(settings, _ledger(ledger) if main else None, tell)
     processes().destroy_process_group()
     if main:
-        _put(run, answer)
+        _put(settings, answer, json)
     elif answer.stopped_by == "interrupt":
         raise typer.Exit(Exit.INTERRUPTED)
 
 
-def _train_live(run: RowsOptions, wish: LiveWish) -> None:
+def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None:
     from threading import Event
 
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.cli.shared import open_ledger
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
@@ -389,24 +372,24 @@ def _train_live(run: RowsOptions, wish: LiveWish) -> None:
 
     if processes().num_processes > 1:
         raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
-    ledger = open_ledger(run.ledger, create=True)
+    ledger = open_ledger(address, create=True)
     stop = Event()
     say_upgraded(ledger)
-    with shown(run.json, run.out) as tell, each_signal(stop.set, last=raise_interrupt):
-        answer = train_live(wish, ledger, tell, stop=stop)
-    _put(run, answer)
+    with shown(json, settings.out) as tell, each_signal(stop.set, last=raise_interrupt):
+        answer = train_live(settings, ledger, tell, stop=stop)
+    _put(settings, answer, json)
 
 
-def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
+def _put(settings: RunSettings, answer: TrainedPolicy, json: bool) -> None:
     from sciagent.training.recipes.report import curve_of, write_training_report
 
-    write_training_report(run.out, run.new_name, [curve_of(run.new_name, run.out / "metrics.jsonl")])
-    put_trained(answer, run.json, _parts(answer))
+    name = settings.new_name
+    write_training_report(settings.out, name, [curve_of(name, settings.out / "metrics.jsonl")])
+    put_trained(answer, json, _parts(answer))
 
 
 def _ledger(given: str | None) -> Ledger | None:
     """Returns the ledger that gets the policy; None if none is named and there is none."""
-    from sciagent.cli.shared import open_ledger
     from sciagent.inputs.settings import ledger_address
     from sciagent.store.database.engine import ledger_url
 

@@ -98,7 +98,7 @@ class Level:
     @property
     def hash(self) -> str:
         parts = asdict(self)
-        if not self.conditions:  # levels from before this part keep their hash
+        if not self.conditions:  # an unset part enters no hash
             del parts["conditions"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

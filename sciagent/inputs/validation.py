@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sciagent.errors import SpecError, did_you_mean
@@ -23,6 +23,8 @@ UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]
 """A function from the path of an unknown key, the data and the model of the file to (message, hint)."""
 
 FAULT = "spec"
+NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+"""Pattern of a name in a file."""
 _NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
 _BOUNDS = {
     "greater_than": ("gt", "must be greater than"),
@@ -43,6 +45,12 @@ _WANTED = {  # by the first word of pydantic's kind of error
 _EMPTY = "has no value; give one, or delete the line"
 
 
+class Part(BaseModel):
+    """Base class of the parts of a campaign file: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class Faults:
     """Collects mistakes at places relative to the object under validation; the end of the `with` block raises them
     together as a ValidationError, to which pydantic adds its own path."""
@@ -58,6 +66,14 @@ class Faults:
     def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
         """Adds a mistake made by `fault`, at a place."""
         self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
+
+    def take_all(self, loc: Sequence[int | str], error: ValidationError) -> None:
+        """Adds the mistakes of a part that was validated by itself, at its place."""
+        for each in error.errors(include_url=False):
+            context = each.get("ctx", {})
+            kind = PydanticCustomError(FAULT, "{message}", context) if each["type"] == FAULT else each["type"]
+            place = (*loc, *each["loc"])
+            self.details.append(InitErrorDetails(type=kind, loc=place, input=each["input"], ctx=context))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.details and kind is None:

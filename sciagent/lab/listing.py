@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
@@ -17,6 +16,7 @@ from sciagent.domain.answers.values import AnswerModel, StructureText
 from sciagent.domain.budget import Budget
 from sciagent.domain.lab import LabForm
 from sciagent.domain.states import JobState
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
@@ -67,7 +67,7 @@ class LabTaskAnswer(StructureText):
     """The person who has claimed it."""
     blind: bool = False
     """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
-    slot_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
+    slot_at: datetime | None = omitted_if_unset(None)
     """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
     is_unwanted: bool = False
     """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
@@ -139,7 +139,7 @@ class LabEntered(AnswerModel):
     """Key of the evidence that was made of it; empty while it waits for its review."""
     revision: int
     """0, or the number of the correction."""
-    overdrawn: str = Field(default="", exclude_if=lambda value: not value)
+    overdrawn: str = omitted_if_unset("")
     """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""
 
 

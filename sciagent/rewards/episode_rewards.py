@@ -16,23 +16,14 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
+from sciagent.rewards.contract import CandidateState, Settlement, TermInputs, TurnOfEpisode, UsedTerm
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
 from sciagent.rewards.expectations import RewardLaw, expectations
-from sciagent.rewards.process import (
-    ProposedCandidate,
-    Settlement,
-    TurnFacts,
-    TurnReward,
-    limited,
-    price_of,
-    turn_rewards,
-    worth,
-)
-from sciagent.rewards.spec import RewardSpec, Term
+from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, limited, price_of, turn_rewards, worth
+from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import CHUNK, Records, rungs_as_of, states
-from sciagent.rewards.terms import PredictionScores, Snapshots, terms_of
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow
@@ -46,14 +37,12 @@ class CandidateWorth(NamedTuple):
     """In hits or utility; None if undecided."""
     settled: bool
     """Whether the ladder has decided about the candidate."""
-    screened: bool
-    """Whether a fast rung has thrown the candidate out."""
 
 
 def valuations(
     built: Built,
     connection: Connection,
-    candidate_ids: Sequence[int],
+    known: Mapping[int, CandidateState],
     as_of: int,
     law: RewardLaw | None,
     spec: RewardSpec,
@@ -61,10 +50,10 @@ def valuations(
 ) -> dict[int, CandidateWorth]:
     """Returns the worth of candidates at a watermark, by candidate id.
 
-    law: values candidates that the terminal rung has not answered; None leaves them undecided. record: utility above
-    which a candidate is worth something; None: all of its payoff counts.
+    known: their states at the watermark, by candidate id. law: values candidates that the terminal rung has not
+    answered; None leaves them undecided. record: utility above which a candidate is worth something; None: all of its
+    payoff counts.
     """
-    known = states(built, connection, candidate_ids, as_of)
     if record is not None:
         known = {
             id_: state if state.payoff is None else state._replace(payoff=max(0.0, state.payoff - record))
@@ -79,12 +68,10 @@ def valuations(
         expected = expectations(built, connection, law, asked, as_of, record or 0.0) if asked else {}
         if spec.unsettled == "posterior":
             expected = _less_settling(built, connection, expected, spec)
-        known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
+        known = {**known, **{id_: known[id_]._replace(expected=value) for id_, value in expected.items()}}
+    decided = (Settlement.ANSWERED, Settlement.REFUSED)
     return {
-        id_: CandidateWorth(
-            worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED), state.screened
-        )
-        for id_, state in known.items()
+        id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in decided) for id_, state in known.items()
     }
 
 
@@ -105,7 +92,7 @@ def _less_settling(
 
 
 class CandidateFacts:
-    """Worths, costs and families of all candidates of the episodes."""
+    """States, worths, costs and families of all candidates of the episodes."""
 
     def __init__(
         self,
@@ -120,12 +107,13 @@ class CandidateFacts:
         self._records = Records(built, connection, held, as_of) if built.spec.goal.kind == "best" else None
         by_record: dict[float | None, set[int]] = {}
         for row, turns in held:
-            by_record.setdefault(self._record(row), set()).update(*map(_new, turns))
-        self._worth: dict[float | None, Mapping[int, CandidateWorth]] = {
-            record: valuations(built, connection, sorted(ids), as_of, law, spec, record)
-            for record, ids in by_record.items()
-        }
+            by_record.setdefault(self._record(row), set()).update(*(turn.new_candidates for turn in turns))
         ids = sorted(set[int]().union(*by_record.values()))
+        self.states = states(built, connection, ids, as_of)
+        self._worth: dict[float | None, Mapping[int, CandidateWorth]] = {}
+        for record, of_record in by_record.items():
+            known = {id_: self.states[id_] for id_ in sorted(of_record)}
+            self._worth[record] = valuations(built, connection, known, as_of, law, spec, record)
         paid = [rung.verifier.computation for rung in built.paid]
         fits = {
             (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
@@ -144,14 +132,14 @@ class CandidateFacts:
     def _record(self, row: EpisodeRow) -> float | None:
         return None if self._records is None else self._records.of(row)
 
-    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float | None]) -> TurnFacts:
+    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[str, float | None]) -> TurnFacts:
         """Returns the facts of a turn. row: its episode. terms: before their weights."""
         worth = self._worth[self._record(row)]
         proposed = []
-        for id_ in _new(turn):
+        for id_ in turn.new_candidates:
             cost = self._costs[id_] + self._lent(id_, row, turn)
-            (value, settled, screened) = worth[id_]
-            proposed.append(ProposedCandidate(*self._named[id_], value, settled, cost, screened))
+            value = worth[id_].value
+            proposed.append(ProposedCandidate(*self._named[id_], value, worth[id_].settled, cost))
         return TurnFacts(proposed, turn.cost, terms)
 
     def _lent(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
@@ -160,12 +148,6 @@ class CandidateFacts:
         if row.group_id is not None:
             return Cost()
         return sum((cost for by, cost in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
-
-
-def _new(turn: EpisodeTurn) -> list[int]:
-    """Returns the ids of the candidates that were new in a turn, each once."""
-    new = (proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
-    return list(dict.fromkeys(id_ for id_ in new if id_ is not None))
 
 
 class _Episode(NamedTuple):
@@ -213,17 +195,20 @@ def _episodes(
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)
-    facts = CandidateFacts(built, connection, [(row, turns[row.id]) for row in rows], spec, law, as_of)
-    predictions = PredictionScores(built, connection, spec, [(row, turns[row.id]) for row in rows], as_of)
-    snapshots = Snapshots(built, connection, spec, sorted({row.group_id for row in rows if row.group_id is not None}))
+    held = [(row, turns[row.id]) for row in rows]
+    facts = CandidateFacts(built, connection, held, spec, law, as_of)
+    inputs = TermInputs(built, as_of, spec.unsettled, held, facts.states, facts.notations)
+    terms = [UsedTerm(name, spec.settings_of(name)) for name, weight in spec.terms.items() if weight]
+    for term in terms:
+        term.prepare(connection, inputs)
     found = []
-    for row in rows:
-        terms = terms_of(turns[row.id], facts.notations, snapshots.of(row.group_id), spec, built.subject)
-        of_turns = [
-            facts.of_turn(row, turn, {**mine, "prediction": predicted})
-            for turn, mine, predicted in zip(turns[row.id], terms, predictions.of(row, turns[row.id]), strict=True)
-        ]
-        found.append(_Episode(row, turns[row.id], of_turns, turn_rewards(of_turns, spec)))
+    for row, of_episode in held:
+        turn_facts = []
+        for position, turn in enumerate(of_episode):
+            place = TurnOfEpisode(row, of_episode, position)
+            values = {term.name: term.of(place) for term in terms}
+            turn_facts.append(facts.of_turn(row, turn, values))
+        found.append(_Episode(row, of_episode, turn_facts, turn_rewards(turn_facts, spec)))
     return found
 
 

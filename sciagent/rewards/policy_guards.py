@@ -15,7 +15,6 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, control_score, is_drawn
-from sciagent.campaign.core.opening import open_for_people
 from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.guards import (
     ControlCheck,
@@ -27,6 +26,7 @@ from sciagent.domain.answers.guards import (
     ShownGuards,
 )
 from sciagent.domain.candidates import Candidate
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.guards import (
     Array,
     ClusteredMean,
@@ -36,7 +36,7 @@ from sciagent.rewards.guards import (
     kept_promise,
     nearest_distances,
 )
-from sciagent.rewards.process import CandidateState, Settlement, price_of
+from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import Lot, Lots, states
 from sciagent.store.database.ledger import Ledger
@@ -354,22 +354,12 @@ def guards(
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
-    """Returns the guards as of a version. Those of a version that was published without guards are computed now.
-
-    Raises UnknownNameError.
-    """
+    """Returns the guards as of a version. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = rewards.get(connection, version)
         name = rewards.campaign_of(connection, version)
-    found = row.guards
-    if found is None:
-        built = open_for_people(ledger, name)
-        with ledger.read() as connection:
-            rows = rewards.of_version(connection, version)
-            spec = RewardSpec.model_validate(row.spec)
-            found = guards(built, connection, rows, spec, row.watermark).model_dump()
     about = {"version": version, "campaign": name, "watermark": row.watermark}
-    return ShownGuards.model_validate(about | found)
+    return ShownGuards.model_validate(about | row.guards)
 
 
 def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:

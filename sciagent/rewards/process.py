@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from itertools import chain
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from sciagent.domain.cost import Cost
-from sciagent.rewards.spec import RewardSpec, Term, Unsettled
+from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
+from sciagent.rewards.spec import RewardSpec
 
 
 class FamilyCounts:
@@ -42,8 +41,6 @@ class ProposedCandidate:
     """Whether the terminal rung has answered, or nothing more can be bought."""
     cost: Cost
     """All that was booked for the candidate up to the watermark, whoever paid."""
-    screened: bool = False
-    """Whether a fast rung has thrown the candidate out."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class TurnFacts:
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)
     """Cost of the turn itself: tokens, and what ran while it waited."""
-    terms: Mapping[Term, float | None] = field(default_factory=dict)
+    terms: Mapping[str, float | None] = field(default_factory=dict)
     """Named terms before their weights, each from -1 to 1; None if undecided."""
 
 
@@ -100,13 +97,13 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
 
     A candidate counts in the turn that proposes it first. The k-th of its family has the weight k^-scaffold_decay.
     What unsettled candidates promise counts up to `unsettled_limit`. The sum of all terms of the episode so far stays
-    within `terms_limit`; what a term adds beyond does not count. The term `empty` is added in the last turn.
+    within `terms_limit`; what a term adds beyond does not count.
     """
     families = FamilyCounts()
     keys: set[str] = set()
     rewards = []
     collected = 0.0
-    for number, turn in enumerate(limited(episode, spec), start=1):
+    for turn in limited(episode, spec):
         evidence: float | None = 0.0
         spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
@@ -117,9 +114,8 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else weight * candidate.worth
             evidence = None if evidence is None or share is None else evidence + share
-        stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
-        undecided = [name for name in spec.terms if stated.get(name, 0.0) is None]
-        wanted: dict[str, float] = {name: w * (stated.get(name) or 0.0) for name, w in spec.terms.items()}
+        undecided = [name for name in spec.terms if turn.terms.get(name, 0.0) is None]
+        wanted = {name: weight * (turn.terms.get(name) or 0.0) for name, weight in spec.terms.items()}
         allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
         collected += allowed
         counted = _scaled(wanted, allowed)
@@ -134,46 +130,12 @@ def _within(value: float, limit: float) -> float:
     return max(-limit, min(limit, value))
 
 
-def is_empty(episode: Sequence[TurnFacts]) -> bool:
-    """Returns whether an episode has proposed nothing, or only what a fast rung threw out."""
-    return all(candidate.screened for candidate in chain.from_iterable(turn.candidates for turn in episode))
-
-
 def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:
     """Returns the terms as they count: shares of `total` if the limit cut their sum, else as they are."""
     whole = sum(terms.values())
     if whole == total:
         return dict(terms)
     return {name: total * value / whole if whole else 0.0 for name, value in terms.items()}
-
-
-class Settlement(StrEnum):
-    """The degree to which evidence has decided about a candidate."""
-
-    ANSWERED = "answered"
-    """The terminal rung has answered."""
-    REFUSED = "refused"
-    """A gate, a check or the terminal rung has thrown the candidate out."""
-    KNOWN = "known"
-    """The candidate was in the snapshot that its episode began with."""
-    UNDECIDED = "undecided"
-    """A job is under way, has crashed, was lost, or its answer decides nothing."""
-    OPEN = "open"
-    """Nothing more has been bought for the candidate."""
-
-
-class CandidateState(NamedTuple):
-    """The state of a candidate at a watermark."""
-
-    settlement: Settlement
-    payoff: float | None = None
-    """Payoff by the terminal rung's answer; set if `settlement` is `ANSWERED`."""
-    expected: float | None = None
-    """Payoff that the law expects, without what later choices may add; None without a law."""
-    chance: float | None = None
-    """Probability with which the candidate was drawn for the terminal rung; None if no lot was drawn."""
-    screened: bool = False
-    """Whether a fast rung has thrown the candidate out."""
 
 
 def worth(state: CandidateState, unsettled: Unsettled) -> float | None:

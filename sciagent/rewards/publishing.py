@@ -14,7 +14,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
-from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.domain.answers.values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
@@ -22,6 +21,7 @@ from sciagent.rewards.expectations import RewardLaw, fit_law, restored_law
 from sciagent.rewards.policy_guards import guards
 from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
+from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -176,10 +176,12 @@ def _new_version(
 
 def check_scheduler(built: Built, spec: RewardSpec) -> None:
     """Raises UsageError if the rewards need a known chance of having been verified, and the scheduler knows none."""
-    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
+    scheduler = built.spec.scheduler
+    if spec.unsettled == "robust" and not scheduler.knows_chance:
+        drawing = ", ".join(each.name() for each in SCHEDULERS if each.knows_chance)
         raise UsageError(
             "unsettled: robust needs to know with which chance a candidate was verified; "
-            f'"{built.row.name}" has the scheduler {built.spec.scheduler.kind}, only lottery draws with a known '
+            f'"{built.row.name}" has the scheduler {scheduler.kind}, only {drawing} draws with a known '
             "chance; take posterior or settled"
         )
 

@@ -22,11 +22,11 @@ from sciagent.campaign.core.build import Built, BuiltRung, with_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of
 from sciagent.campaign.core.same_structure import known_likenesses
-from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import Standing
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.scheduling.audit import lots
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
@@ -96,21 +96,20 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
 def _by_lot(built: Built, state: CandidateState, where: Place, is_drawn: bool) -> CandidateState:
     """Returns the state of a candidate of a lottery. One that was not drawn is open once all rungs below the terminal
     one have answered; one that was drawn is undecided until the terminal rung has answered, too."""
-    assert isinstance(built.spec.scheduler, LotterySpec)
     if state.settlement is Settlement.REFUSED and where.position < built.terminal:
         return state  # thrown out before the lot
-    chance = built.spec.scheduler.chance
+    chance = built.spec.scheduler.terminal_chance()
     is_waiting = where.standing is Standing.OPEN and (is_drawn or where.position < built.terminal)
     return state._replace(settlement=Settlement.UNDECIDED if is_waiting else state.settlement, chance=chance)
 
 
 def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -> dict[int, bool]:
-    """Returns by candidate id whether a lot sends it to the terminal rung; empty unless the scheduler draws lots."""
-    scheduler = built.spec.scheduler
-    if not isinstance(scheduler, LotterySpec):
+    """Returns by candidate id whether a lot sends it to the terminal rung; empty without known chances."""
+    chance = built.spec.scheduler.terminal_chance()
+    if chance is None:
         return {}
     keys = laws.keys(connection, candidate_ids)
-    drawn = lots(built.spec.seed, keys.values()) < scheduler.chance
+    drawn = lots(built.spec.seed, keys.values()) < chance
     return dict(zip(keys, map(bool, drawn), strict=True))
 
 
@@ -243,7 +242,7 @@ class Lots:
 
     def __init__(self, built: Built, connection: Connection, as_of: int) -> None:
         scheduler = built.spec.scheduler
-        self._chance = scheduler.chance if isinstance(scheduler, LotterySpec) else None
+        self._chance = scheduler.terminal_chance()
         self._audit: Mapping[int, Lot] = {}
         if isinstance(scheduler, PricedSpec):
             log = laws.audit_log(connection, built.row.id, as_of)

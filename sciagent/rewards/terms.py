@@ -1,23 +1,18 @@
-"""Named terms of turns beside the evidence: how many proposals were wasted, and how new and how varied the others are.
+"""The named terms of a turn's reward that sciagent has, beside the evidence: a class for each.
 
-`novelty` compares with the snapshot that the episode's group began with, and `diversity` with what the episode itself
-proposed before. So neither depends on siblings, nor on what the campaign has learnt since.
-
-Scores what models predicted of their own candidates against the verdicts: the term `prediction` of a turn.
-
-A prediction of a property scores 1 - CRPS / scale: 1 if it was exact and sure, 0 at a CRPS of one scale, never less
-than -1. The CRPS is proper, so that an honest prediction scores best on average. Nothing is earned where nothing was
-predicted, so that a model may leave out what it does not know.
-
-Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007).
+Each is a mean over the proposals of a turn, but for `empty`. `novelty` compares with the snapshot that the episode's
+group began with, and `diversity` with what the episode itself proposed before. So neither depends on siblings, nor on
+what the campaign has learnt since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from pydantic import Field
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -25,37 +20,103 @@ from sciagent.campaign.proposing.prediction_scores import crps, read
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.evidence import at_highest_rung
-from sciagent.rewards.process import Settlement
-from sciagent.rewards.spec import RewardSpec, Term
-from sciagent.rewards.states import answers_as_of, beginnings, states
+from sciagent.rewards.contract import RewardTerm, Settlement, TermInputs, TermSettings, TurnOfEpisode
+from sciagent.rewards.states import answers_as_of, beginnings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning import groups
-from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
+from sciagent.store.learning.episodes import EpisodeTurn
 from sciagent.store.results import candidates
 
-OF_STRUCTURES: tuple[Term, ...] = ("novelty", "diversity")
+
+class RefusedTerm(RewardTerm):
+    """The share of a turn's proposals that were known already, or are no candidates."""
+
+    name = "refused"
+    version = "1"
+
+    def of(self, turn: TurnOfEpisode) -> float:
+        proposals = turn.turn.proposals
+        refused = sum(proposal.status != "new" for proposal in proposals)
+        return refused / max(len(proposals), 1)
 
 
-class Snapshots:
-    """The candidates that a campaign had when each of its groups of rollouts began."""
+class EmptyTerm(RewardTerm):
+    """1 in the last turn of an episode that has proposed nothing, or only what a fast rung threw out."""
 
-    def __init__(self, built: Built, connection: Connection, spec: RewardSpec, group_ids: Sequence[int]) -> None:
-        wanted = [name for name in OF_STRUCTURES if spec.terms.get(name)]
-        self._parts = (
-            {row.id: row.part for row in groups.of_ids(connection, group_ids).values()} if "novelty" in wanted else {}
-        )
+    name = "empty"
+    version = "1"
+
+    def prepare(self, connection: Connection, inputs: TermInputs) -> None:
+        self._states = inputs.states
+
+    def of(self, turn: TurnOfEpisode) -> float:
+        if not turn.is_last:
+            return 0.0
+        proposed = [id_ for each in turn.turns for id_ in each.new_candidates]
+        return float(all(self._states[id_].screened for id_ in proposed))
+
+
+class NoveltyTerm(RewardTerm):
+    """The mean over a turn's proposals of 1 less the similarity (of molecules Tanimoto, ECFP4) to the nearest candidate
+    of the snapshot that the group began with; 1 if the snapshot is empty.
+
+    A proposal that is not new counts 0, and so does each of an episode without a group, which has no snapshot.
+    """
+
+    name = "novelty"
+    version = "1"
+
+    def prepare(self, connection: Connection, inputs: TermInputs) -> None:
+        self._subject = inputs.built.subject
+        self._notations = inputs.notations
+        group_ids = sorted({row.group_id for row, _ in inputs.episodes if row.group_id is not None})
+        self._parts = {row.id: row.part for row in groups.of_ids(connection, group_ids).values()}
         end = max((part.end or 0 for part in self._parts.values()), default=0)
-        members = _members(connection, built.row.id, CandidatePart(end))
-        notations = candidates.notations(connection, built.subject, {id_: text for id_, _, text in members})
-        self._known = [(seq, built.subject.features(notations[id_])) for id_, seq, _ in members]
+        members = _members(connection, inputs.built.row.id, CandidatePart(end))
+        notations = candidates.notations(connection, self._subject, {id_: text for id_, _, text in members})
+        self._known = [(seq, self._subject.features(notations[id_])) for id_, seq, _ in members]
+        self._snapshot = lru_cache(maxsize=1)(self._snapshot_of)  # the episodes of a group stand one after the other
 
-    def of(self, group_id: int | None) -> Sequence[Features] | None:
-        """Returns the candidates of a group's snapshot; None for an episode without a group."""
-        if group_id is None or group_id not in self._parts:
-            return None
-        return [known for seq, known in self._known if self._parts[group_id].holds(seq)]
+    def of(self, turn: TurnOfEpisode) -> float:
+        group_id = turn.episode.group_id
+        if group_id is None:
+            return 0.0
+        snapshot = self._snapshot(group_id)
+        total = 0.0
+        for id_ in _proposed_first(turn):
+            total += _unlikeness(self._subject, self._subject.features(self._notations[id_]), snapshot)
+        return total / max(len(turn.turn.proposals), 1)
+
+    def _snapshot_of(self, group_id: int) -> Sequence[Features]:
+        """Returns the candidates that the campaign had when the group began."""
+        part = self._parts[group_id]
+        return [known for seq, known in self._known if part.holds(seq)]
+
+
+class DiversityTerm(RewardTerm):
+    """The mean over a turn's proposals of 1 less the similarity (of molecules Tanimoto, ECFP4) to the nearest candidate
+    that the episode proposed before; 1 for its first one. A proposal that is not new counts 0."""
+
+    name = "diversity"
+    version = "1"
+
+    def prepare(self, connection: Connection, inputs: TermInputs) -> None:
+        self._subject = inputs.built.subject
+        self._notations = inputs.notations
+
+    def of(self, turn: TurnOfEpisode) -> float:
+        before = [self._features(id_) for id_ in _new_in(turn.earlier)]
+        total = 0.0
+        for id_ in _proposed_first(turn):
+            proposed = self._features(id_)
+            total += _unlikeness(self._subject, proposed, before)
+            before.append(proposed)
+        return total / max(len(turn.turn.proposals), 1)
+
+    def _features(self, candidate_id: int) -> Features:
+        return self._subject.features(self._notations[candidate_id])
 
 
 def _members(connection: Connection, campaign_id: int, part: CandidatePart) -> Sequence[Any]:
@@ -66,46 +127,20 @@ def _members(connection: Connection, campaign_id: int, part: CandidatePart) -> S
     return connection.execute(query.where(cc.campaign_id == campaign_id, part.condition).order_by(cc.seq)).all()
 
 
-def terms_of(
-    turns: Sequence[EpisodeTurn],
-    notations: Mapping[int, str],
-    snapshot: Sequence[Features] | None,
-    spec: RewardSpec,
-    subject: Subject,
-) -> list[dict[Term, float]]:
-    """Returns the terms of an episode's turns before their weights, each from 0 to 1: (turns,).
-
-    Each is a mean over the proposals of a turn, in which one that is not new counts 1 for `refused` and 0 for the
-    others. The novelty of a candidate is 1 less its similarity (of molecules Tanimoto, ECFP4) to the nearest of the
-    snapshot, its diversity the same to the nearest of those that the episode proposed before it; 1 if there are none.
-    notations: by candidate id. snapshot: None for an episode without a group, whose candidates have novelty 0.
-    """
-    compared: dict[Term, Sequence[Features] | None] = {}
-    own: list[Features] = []
-    for name, others in zip(OF_STRUCTURES, (snapshot, own), strict=True):
-        if spec.terms.get(name):
-            compared[name] = others
-    seen: set[int] = set()
-    found = []
-    for turn in turns:
-        sums: dict[Term, float] = dict.fromkeys(("refused", *compared), 0.0)
-        for proposal in turn.proposals:
-            id_ = proposal.candidate_id
-            if proposal.status != "new" or id_ is None:
-                sums["refused"] += proposal.status != "new"
-            elif compared and id_ not in seen:
-                seen.add(id_)
-                found_features = subject.features(notations[id_])
-                for name, others in compared.items():
-                    sums[name] += _unlikeness(subject, found_features, others)
-                own.append(found_features)
-        found.append({name: total / max(len(turn.proposals), 1) for name, total in sums.items()})
-    return found
+def _new_in(turns: Sequence[EpisodeTurn]) -> list[int]:
+    """Returns the ids of the candidates that were new in some turns, each once, in order."""
+    return list(dict.fromkeys(id_ for turn in turns for id_ in turn.new_candidates))
 
 
-def _unlikeness(subject: Subject, candidate: Features, others: Sequence[Features] | None) -> float:
-    """Returns 1 less the similarity to the nearest of others: 1 if there are none. others: None leaves it 0."""
-    return 0.0 if others is None else 1.0 - (subject.nearest(candidate, others) or 0.0)
+def _proposed_first(turn: TurnOfEpisode) -> list[int]:
+    """Returns the ids of the new candidates of a turn that no earlier turn had."""
+    earlier = set(_new_in(turn.earlier))
+    return [id_ for id_ in turn.turn.new_candidates if id_ not in earlier]
+
+
+def _unlikeness(subject: Subject, candidate: Features, others: Sequence[Features]) -> float:
+    """Returns 1 less the similarity to the nearest of others: 1 if there are none."""
+    return 1.0 - (subject.nearest(candidate, others) or 0.0)
 
 
 SETTLED = (Settlement.ANSWERED, Settlement.REFUSED)
@@ -128,57 +163,65 @@ class _Answer(NamedTuple):
     """Watermark of the rung's first answer."""
 
 
-class PredictionScores:
-    """The scores of the predictions in some episodes. Nothing is read unless the rewards have the term."""
+class PredictionSettings(TermSettings):
+    """The settings of `prediction`, which a description states as `prediction_scales`."""
 
-    def __init__(
-        self,
-        built: Built,
-        connection: Connection,
-        spec: RewardSpec,
-        held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]],
-        as_of: int,
-    ) -> None:
-        """held: the episodes with their turns. as_of: watermark of the rewards."""
-        self._scales = spec.prediction_scales if spec.terms.get("prediction") else {}
-        self._may_stay_open = spec.unsettled != "settled"
-        self._predictions: dict[int, list[_Prediction]] = {}
-        if not self._scales:
-            return
-        self._predictions = _predictions(connection, [turn.id for _, turns in held for turn in turns], self._scales)
-        ids = sorted({each.candidate_id for found in self._predictions.values() for each in found})
-        self._states = states(built, connection, ids, as_of)
-        self._answers = _answers(built, connection, ids, self._scales, as_of)
-        self._begun = {id_: begun.watermark for id_, begun in beginnings(built, connection, held).items()}
+    scales: Mapping[str, float] = Field(min_length=1)
+    """By property, the CRPS at which a prediction earns nothing, in the property's own unit."""
 
-    def of(self, row: EpisodeRow, turns: Sequence[EpisodeTurn]) -> list[float | None]:
-        """Returns the term of each turn of an episode before its weight, from -1 to 1; None while a verdict is missing.
 
-        It is a mean over the proposals of the turn and over the properties that have a scale. What is not new in the
-        episode, or had an answer before the episode began, is no prediction.
-        """
-        seen = set[int]()
-        found = list[float | None]()
-        for turn in turns:
-            new = [each for each in self._predictions.get(turn.id, ()) if each.candidate_id not in seen]
-            seen.update(each.candidate_id for each in new)
-            seen.update(proposal.candidate_id for proposal in turn.proposals if proposal.candidate_id is not None)
-            scores = [self._score(row, each) for each in new]
-            known = [score for score in scores if score is not None]
-            found.append(None if len(known) < len(scores) else sum(known) / max(len(turn.proposals), 1))
-        return found
+class PredictionTerm(RewardTerm):
+    """How well what a model predicted of its own candidates agrees with the verdicts; None until those are in.
 
-    def _score(self, row: EpisodeRow, made: _Prediction) -> float | None:
+    A prediction of a property scores 1 - CRPS / scale: 1 if it was exact and sure, 0 at a CRPS of one scale, never less
+    than -1. The CRPS is proper, so that an honest prediction scores best on average. The term is the mean over the
+    proposals of the turn and over the properties that have a scale. Nothing is earned where nothing was predicted, so
+    that a model may leave out what it does not know. What is not new in the episode, or had an answer before the
+    episode began, is no prediction.
+
+    Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007).
+    """
+
+    name = "prediction"
+    version = "1"
+    Settings = PredictionSettings
+    settings: PredictionSettings
+
+    def prepare(self, connection: Connection, inputs: TermInputs) -> None:
+        built = inputs.built
+        scales = self.settings.scales
+        turn_ids = [turn.id for _, turns in inputs.episodes for turn in turns]
+        self._predictions = _predictions(connection, turn_ids, scales)
+        ids = sorted({each.candidate_id for made in self._predictions.values() for each in made})
+        self._states = inputs.states
+        self._answers = _answers(built, connection, ids, scales, inputs.as_of)
+        begun = beginnings(built, connection, inputs.episodes)
+        self._begun = {id_: beginning.watermark for id_, beginning in begun.items()}
+        self._may_stay_open = inputs.unsettled != "settled"
+
+    def of(self, turn: TurnOfEpisode) -> float | None:
+        known = {proposal.candidate_id for each in turn.earlier for proposal in each.proposals}
+        new = [each for each in self._predictions.get(turn.turn.id, ()) if each.candidate_id not in known]
+        total = 0.0
+        for each in new:
+            score = self._score(turn.episode.id, each)
+            if score is None:
+                return None
+            total += score
+        return total / max(len(turn.turn.proposals), 1)
+
+    def _score(self, episode_id: int, made: _Prediction) -> float | None:
+        """Returns the mean score of a prediction over the properties with a scale; None while a verdict is missing."""
         settlement = self._states[made.candidate_id].settlement
         if settlement not in SETTLED:
             return 0.0 if settlement is Settlement.OPEN and self._may_stay_open else None
         answers = self._answers.get(made.candidate_id, {})
         total = 0.0
-        for name, scale in self._scales.items():
+        for name, scale in self.settings.scales.items():
             answer = answers.get(name)
-            if name in made.stated and answer is not None and answer.watermark > self._begun[row.id]:
+            if name in made.stated and answer is not None and answer.watermark > self._begun[episode_id]:
                 total += max(WORST, 1.0 - crps(*made.stated[name], answer.value) / scale)
-        return total / len(self._scales)
+        return total / len(self.settings.scales)
 
 
 def _predictions(

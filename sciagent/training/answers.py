@@ -20,11 +20,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
-from sciagent.rewards.process import Settlement
-from sciagent.training import hindsight as hints
-from sciagent.training import hindsight as relabelling
+from sciagent.rewards.contract import Settlement
 from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
-from sciagent.training.hindsight import CandidateVerdict, verdicts
+from sciagent.training.hindsight import CandidateVerdict, NoHint, NotRelabelled, hint_of, relabelled_prompt, verdicts
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import ScaffoldLimit
 
@@ -223,8 +221,8 @@ def hindsight(
         if any(verdict.payoff is None for verdict in each.verdicts):
             selection.drop(UNDECIDED if each.best is None else UNDECIDED_LEFT)
             continue
-        hint = hints.hint_of(campaign.built, each.turn, each.best)
-        if isinstance(hint, hints.NoHint):
+        hint = hint_of(campaign.built, each.turn, each.best)
+        if isinstance(hint, NoHint):
             selection.drop(f"hints: {hint}")
         elif (why := _limited(limit, each, hint)) is not None:
             selection.drop(f"hints: {why}")
@@ -233,8 +231,8 @@ def hindsight(
         if each.best is None or each.best.state.settlement is not Settlement.ANSWERED:
             selection.drop("goals: no value at the terminal rung")
             continue
-        prompt = relabelling.relabelled_prompt(campaign.built, each.turn, each.best)
-        if isinstance(prompt, relabelling.NotRelabelled):
+        prompt = relabelled_prompt(campaign.built, each.turn, each.best)
+        if isinstance(prompt, NotRelabelled):
             selection.drop(f"goals: {prompt}")
         elif (why := limit.takes(each.task, each.best)) is not None:
             selection.drop(f"goals: {why}")
@@ -286,10 +284,10 @@ def pairs(
         if len(members) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        utilities = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
+        ranked = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
         for first, second in combinations(range(len(members)), 2):
-            one = utilities[first]
-            other = utilities[second]
+            one = ranked[first]
+            other = ranked[second]
             if one is None or other is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue

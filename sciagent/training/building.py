@@ -29,10 +29,12 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answers
-from sciagent.training import columns as token_rows
-from sciagent.training.columns import EPISODE, TableColumn, episode_cells, schema
-from sciagent.training.datasets import BuiltDataset, DatasetWish, Kind, check
+from sciagent.training.answers import Selection
+from sciagent.training.columns import COLUMNS as TOKEN_COLUMNS
+from sciagent.training.columns import EPISODE, GROUP, TableColumn, episode_cells, rows_of, schema
+from sciagent.training.datasets import BuiltDataset, check_empty
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
+from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
 
 TOKENS = ("prompt_ids", "output_ids", "logprobs", "behaviour", "forced")
@@ -82,8 +84,8 @@ def trajectory_rows(connection: Connection, campaign: TrainingCampaign) -> Arrow
 def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mapping[str, Any]]:
     for row in campaign.rows(connection):
         episode = campaign.episode(connection, row)
-        said = [{"role": message.role, "content": message.content} for message in episode.opening]
-        opening: str | None = _json(said)
+        messages = [{"role": message.role, "content": message.content} for message in episode.opening]
+        opening: str | None = _json(messages)
         for turn in campaign.raw_turns(connection, episode):
             cells = {name: turn[name] for name in (*TOKENS, *AS_THEY_ARE)}
             cells |= {name: None if turn[name] is None else _json(turn[name]) for name in AS_JSON}
@@ -143,13 +145,13 @@ MISSING = (
 def text(
     connection: Connection,
     built: BuiltDataset,
-    wish: DatasetWish,
+    settings: DatasetSettings,
     campaigns: Sequence[TrainingCampaign],
     columns: Sequence[TableColumn],
 ) -> str:
     """Returns the card. Its first lines are YAML, by which `datasets.load_dataset` finds the files."""
     files = [f"  - split: {split}\n    path: {split}.parquet" for split, n in built.rows.items() if n]
-    head = ["---", f"license: {wish.licence}" if wish.licence else "license: unknown"]
+    head = ["---", f"license: {settings.license}" if settings.license else "license: unknown"]
     head += ["configs:", "- config_name: default", "  data_files:", *files] if files else []
     lines = [
         *head,
@@ -158,7 +160,7 @@ def text(
         "",
         WHAT[built.kind],
         "",
-        *(["```sh", wish.command, "```", ""] if wish.command else []),
+        *(["```sh", settings.command, "```", ""] if settings.command else []),
         f"Made by sciagent {__version__} from the evidence up to watermark {built.watermark} of the ledger, and the",
         "turns before it.",
         "",
@@ -178,7 +180,7 @@ def text(
         "",
         "## Sources and licences",
         "",
-        f"The data set: {wish.licence or 'no licence was stated (`--license`)'}.",
+        f"The data set: {settings.license or 'no licence was stated (`--license`)'}.",
         "The ledger keeps no licences of input files, such as seeds; look them up where the files come from.",
         "",
         *table(("model that answered", "base", "adapter"), _models(connection, campaigns)),
@@ -245,56 +247,56 @@ def _licence(package: str) -> str:
     return stated.splitlines()[0][:60] if stated.strip() else "not stated"
 
 
-COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
-    "rows": token_rows.COLUMNS,
+COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
+    "rows": TOKEN_COLUMNS,
     "sft": answers.SFT,
     "hindsight": answers.HINDSIGHT,
     "preference": answers.PREFERENCE,
     "unpaired": answers.UNPAIRED,
     "skill": answers.HINDSIGHT,
 }
-GROUPS = {"rows": token_rows.GROUP}
+GROUPS = {"rows": GROUP}
 OTHERS = 200  # answers: rows of a row group, which are in memory together
 
 Progress = Callable[[str, int, int], None]
 """Is told the campaign, the number of episodes that were read, and of how many."""
 
 
-def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | None = None) -> BuiltDataset:
+def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Progress | None = None) -> BuiltDataset:
     """Builds a data set in a new or empty folder. An error leaves nothing behind.
 
     Raises UsageError for a folder with files or a watermark in the future, UnknownNameError for an unknown campaign or
     version of rewards.
     """
-    check(wish, folder)
+    check_empty(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    as_of = _watermark(ledger, wish)
-    campaigns = [TrainingCampaign(ledger, name, as_of) for name in dict.fromkeys(wish.campaigns)]
-    held = [TrainingCampaign(ledger, name, as_of) for name in wish.test_campaigns]
+    as_of = _watermark(ledger, settings)
+    campaigns = [TrainingCampaign(ledger, name, as_of) for name in dict.fromkeys(settings.campaigns)]
+    held = [TrainingCampaign(ledger, name, as_of) for name in settings.test_campaigns]
     with ledger.read() as connection, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dataset-") as inside:
         part = Path(inside) / "part"
         part.mkdir()
-        builder = _Builder(connection, wish, as_of, campaigns, held, progress)
+        builder = _Builder(connection, settings, as_of, campaigns, held, progress)
         built = builder.write(part, str(folder))
-        (part / "README.md").write_text(text(connection, built, wish, campaigns, COLUMNS[wish.kind]))
+        (part / "README.md").write_text(text(connection, built, settings, campaigns, COLUMNS[settings.kind]))
         if folder.exists():
             folder.rmdir()
         part.rename(folder)
     return built
 
 
-def _watermark(ledger: Ledger, wish: DatasetWish) -> int:
+def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
     """Returns the stated watermark, or a new one, so that all turns so far lie before it. Turns before it are a fixed
     set from then on. Raises UsageError."""
     with ledger.begin() as connection:
-        ids = [campaign_rows.get(connection, name).id for name in wish.campaigns]
-        if wish.as_of is None:
+        ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
+        if settings.as_of is None:
             return watermarks.take(connection, ids)
         watermarks.settle(connection, ids)
         now = read_watermark(connection)
-    if wish.as_of > now:
-        raise UsageError(f"watermark {wish.as_of} lies in the future; the ledger is at {now}")
-    return wish.as_of
+    if settings.as_of > now:
+        raise UsageError(f"watermark {settings.as_of} lies in the future; the ledger is at {now}")
+    return settings.as_of
 
 
 class _Builder:
@@ -303,37 +305,38 @@ class _Builder:
     def __init__(
         self,
         connection: Connection,
-        wish: DatasetWish,
+        settings: DatasetSettings,
         as_of: int,
         campaigns: Sequence[TrainingCampaign],
         held: Sequence[TrainingCampaign],
         progress: Progress | None,
     ) -> None:
         self._connection = connection
-        self._wish = wish
+        self._settings = settings
+        self._selection = Selection(settings.at_least, settings.p_better, settings.per_scaffold)
         self._as_of = as_of
         self._campaigns = campaigns
         self._progress = progress or (lambda name, n, of: None)
         self._tasks = {each.task for each in campaigns}
         named = {each.task for each in held}
-        self._held = held_out_tasks(self._tasks, wish.test_share, named)
-        self._versions = _versions(connection, wish, campaigns, as_of) if wish.kind == "rows" else {}
+        self._held = held_out_tasks(self._tasks, settings.test_share, named)
+        self._versions = _versions(connection, settings, campaigns, as_of) if settings.kind == "rows" else {}
         self._episodes = 0
-        self._left_out: Counter[str] = wish.selection.left_out
+        self._left_out: Counter[str] = self._selection.left_out
 
     def write(self, folder: Path, shown: str) -> BuiltDataset:
         """Writes all files but the card. shown: the folder as it is named to the reader."""
-        columns = COLUMNS[self._wish.kind]
-        metadata = {"sciagent": __version__, "dataset": self._wish.kind, "watermark": str(self._as_of)}
+        columns = COLUMNS[self._settings.kind]
+        metadata = {"sciagent": __version__, "dataset": self._settings.kind, "watermark": str(self._as_of)}
         rows: dict[str, int] = {
             split: ArrowRows(
-                schema(columns, metadata | {"split": split}), self._rows(split), GROUPS.get(self._wish.kind, OTHERS)
+                schema(columns, metadata | {"split": split}), self._rows(split), GROUPS.get(self._settings.kind, OTHERS)
             ).write(folder / f"{split}.parquet")
             for split in SPLITS
         }
-        tables = self._tables(folder) if self._wish.kind == "rows" else {}
+        tables = self._tables(folder) if self._settings.kind == "rows" else {}
         return BuiltDataset(
-            kind=self._wish.kind,
+            kind=self._settings.kind,
             folder=shown,
             campaigns=tuple(each.name for each in self._campaigns),
             watermark=self._as_of,
@@ -362,14 +365,14 @@ class _Builder:
         return tables
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
-        limit = ScaffoldLimit(self._wish.selection.per_scaffold, repeats=self._wish.kind == "preference")
+        limit = ScaffoldLimit(self._settings.per_scaffold, repeats=self._settings.kind == "preference")
         for campaign in self._campaigns:
             for episodes in self._siblings(campaign, split):
                 yield from self._of(campaign, episodes, limit)
 
     def _siblings(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
         """Yields the episodes of a split, those of a group together."""
-        chosen = self._wish.groups
+        chosen = self._settings.groups
         rows = [row for row in campaign.rows(self._connection) if chosen is None or row.group_id in chosen]
         done = 0
         for _, members in groupby(rows, key=lambda row: (row.group_id, row.id if row.group_id is None else None)):
@@ -387,15 +390,15 @@ class _Builder:
         self, campaign: TrainingCampaign, episodes: Sequence[RecordedEpisode], limit: ScaffoldLimit
     ) -> Iterator[Mapping[str, Any]]:
         connection = self._connection
-        selection = self._wish.selection
-        if self._wish.kind == "rows":
+        selection = self._selection
+        if self._settings.kind == "rows":
             for episode in episodes:
                 turns = campaign.raw_turns(connection, episode)
                 version = self._versions[campaign.name]
-                yield from token_rows.rows_of(connection, episode, turns, version, self._left_out)
+                yield from rows_of(connection, episode, turns, version, self._left_out)
             return
         turns = [turn for episode in episodes for turn in answers.judged(connection, campaign, episode)]
-        match self._wish.kind:
+        match self._settings.kind:
             case "sft":
                 yield from answers.verified(turns, selection, limit)
             case "hindsight":
@@ -409,12 +412,12 @@ class _Builder:
 
 
 def _versions(
-    connection: Connection, wish: DatasetWish, campaigns: Sequence[TrainingCampaign], as_of: int
+    connection: Connection, settings: DatasetSettings, campaigns: Sequence[TrainingCampaign], as_of: int
 ) -> dict[str, int | None]:
     """Returns the version of the rewards of each campaign: the stated one, else the last one; None without one."""
     ids = {each.built.row.id: each.name for each in campaigns}
     stated: dict[str, int | None] = {}
-    for version in wish.rewards:
+    for version in settings.rewards:
         row = rewards.get(connection, version)
         if row.campaign_id not in ids:
             raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(ids.values())}")

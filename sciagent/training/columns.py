@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages import Message
 from sciagent.agent.trace import CONTEXT, Row, calls_of, linearise
 from sciagent.domain.evidence import Measured
-from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning import rewards
 from sciagent.training.hindsight import CandidateVerdict
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, SampledAnswers
@@ -162,7 +161,7 @@ def rows_of(
     """
     earned = rewards.of_episode(connection, version, episode.id, {turn["id"]: turn["number"] for turn in turns})
     advantages = earned.advantages
-    reasons = {turn["number"]: untrainable(turn) for turn in turns}
+    reasons = {turn["number"]: turn["untrainable"] for turn in turns}
     for turn in turns:
         number = turn["number"]
         if (why := reasons[number]) is not None:

@@ -1,53 +1,12 @@
-"""The wishes of a person for a data set: its kind, campaigns, rewards and splits.
-
-The answers of `sciagent dataset build` and `sciagent dataset export`.
-"""
+"""The answers of `sciagent dataset build` and `sciagent dataset export`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, get_args
 
 from sciagent.domain.answers.values import AnswerModel
 from sciagent.errors import UsageError
-from sciagent.training.answers import Selection
-
-Kind = Literal["rows", "sft", "hindsight", "preference", "unpaired", "skill"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
-@dataclass(frozen=True)
-class DatasetWish:
-    """The wishes of a person for a data set: its kind, campaigns, rewards and splits."""
-
-    kind: Kind
-    campaigns: Sequence[str]
-    selection: Selection = field(default_factory=Selection)
-    as_of: int | None = None
-    """Watermark; None: now."""
-    test_share: float = 0.1
-    """Share of the goals that are for testing."""
-    test_campaigns: Sequence[str] = ()
-    """Campaigns whose goals are for testing."""
-    rewards: Sequence[int] = ()
-    """Versions of rewards, at most one for each campaign; else the last one of each."""
-    groups: Sequence[int] | None = None
-    """Ids of groups of rollouts: only their episodes; None: all."""
-    licence: str | None = None
-    """SPDX identifier or URL."""
-    command: str = ""
-    """The command line, for the card."""
-
-
-def check(wish: DatasetWish, folder: Path) -> None:
-    """Raises UsageError for a wish that contradicts itself, or for a folder with files."""
-    if not wish.campaigns:
-        raise UsageError("name the campaigns: --campaign NAME, once for each")
-    check_empty(folder)
-    if outside := [name for name in wish.test_campaigns if name not in wish.campaigns]:
-        raise UsageError(f'--test-campaign "{outside[0]}" is not among the campaigns: {", ".join(wish.campaigns)}')
 
 
 def check_empty(folder: Path) -> None:

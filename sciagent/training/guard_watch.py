@@ -15,22 +15,22 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import LotterySpec, PricedSpec
+from sciagent.rewards.contract import Settlement
 from sciagent.rewards.policy_guards import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
-from sciagent.rewards.process import Settlement
 from sciagent.rewards.spec import RewardSpec
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.learning.rewards import RewardRow
 from sciagent.training.guards import (
     ControlGapGuard,
     EpisodeFacts,
     ExploitationGuard,
     Guard,
-    GuardSettings,
     KlBudgetGuard,
     StepFacts,
     StopReason,
     UnsettledGuard,
 )
+from sciagent.training.settings import GuardSettings
 
 FILE = "guards.jsonl"
 PATIENCE = 5  # steps after which a guard that can compute nothing says so
@@ -114,7 +114,9 @@ def episode_facts(
 
 def has_promises(built: Built, spec: RewardSpec) -> bool:
     """Returns whether a law promises rewards that a lot can check."""
-    return spec.unsettled == "posterior" and isinstance(built.spec.scheduler, LotterySpec | PricedSpec)
+    scheduler = built.spec.scheduler
+    draws = scheduler.knows_chance or isinstance(scheduler, PricedSpec)  # the audit of `priced` draws, too
+    return spec.unsettled == "posterior" and draws
 
 
 def _facts(episode: CheckedEpisode, policy: int, spec: RewardSpec) -> EpisodeFacts:

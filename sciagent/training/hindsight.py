@@ -35,7 +35,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import InvalidCandidateError
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.states import answers_as_of, states
 from sciagent.store.results import candidates
 from sciagent.training.reading import AnsweredTurn

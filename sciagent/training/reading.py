@@ -22,14 +22,12 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
-from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.policies import tool_set_content
-from sciagent.store.views import episodes as report_episodes
-from sciagent.store.views.episodes import Proposed
+from sciagent.store.views.episodes import Proposed, episode_proposals
 
 
 class SampledTokens(NamedTuple):
@@ -75,7 +73,7 @@ class SampledAnswers:
         found = {}
         for call in calls_of(self._all):
             turn = self._turns[call.turn]
-            known = untrainable(turn) is None
+            known = turn["untrainable"] is None
             mask = tuple(known and not forced for forced in call.forced)
             found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
         return found
@@ -186,9 +184,9 @@ class TrainingCampaign:
         """Yields the turns of an episode before the watermark; turns without a message, as of scripts, are left out."""
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
         talk = Episode(episode.number, 0, episode.opening, limits)
-        proposals: dict[int, list[Proposed]] = {}
-        for proposal in report_episodes.episode_proposals(connection, episode.id):
-            proposals.setdefault(proposal.turn_id, []).append(proposal)
+        by_turn: dict[int, list[Proposed]] = {}
+        for proposal in episode_proposals(connection, episode.id):
+            by_turn.setdefault(proposal.turn_id, []).append(proposal)
         rows = self.raw_turns(connection, episode)
         sampled = SampledAnswers(connection, rows).tokens()
         for row in rows:
@@ -197,7 +195,7 @@ class TrainingCampaign:
             answer = from_json(row["message"])
             tools = self._offered(connection, row["tool_set_id"])
             prompt = tuple(talk.messages)
-            own = tuple(proposals.get(row["id"], ()))
+            own = tuple(by_turn.get(row["id"], ()))
             yield AnsweredTurn(
                 episode, row["id"], row["number"], prompt, answer, tools, row, own, sampled.get(row["number"])
             )

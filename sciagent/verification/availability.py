@@ -131,6 +131,17 @@ def samples_of() -> dict[str, Candidate]:
     return found
 
 
+def declared_programs() -> list[Program]:
+    """Returns the programs that the installed verifiers declare, each once, sorted by name. A verifier that does not
+    load declares none."""
+    found: set[Program] = set()
+    for name in verifier_names():
+        with suppress(UsageError):
+            verifier_type = verifier_class(name)
+            found |= {*verifier_type.programs, *verifier_type.optional_programs}
+    return sorted(found, key=lambda program: (program.name, program.variable))
+
+
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Returns an entry for every verifier, sorted by tier and name. samples: {name: candidate} for example costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}

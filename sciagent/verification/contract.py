@@ -158,6 +158,8 @@ class BaseVerifier(ABC, Generic[C]):
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[Program, ...]] = ()
+    optional_programs: ClassVar[tuple[Program, ...]] = ()
+    """External programs that only some settings or resources need. `doctor` lists them; no job waits for them."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Distributions without which no job can run, for `missing`."""
     environment: ClassVar[str | None] = None

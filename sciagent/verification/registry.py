@@ -17,6 +17,7 @@ from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import properties
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.programs import Program
 from sciagent.verification.contract import ANY_KIND, BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
 from sciagent.verification.sandbox.declarations import asked_apart
 
@@ -158,6 +159,7 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
         raise UsageError(f"{where}: kind must be one of {', '.join(kinds)}, not {verifier_type.kind!r}")
     if verifier_type.opinion and (verifier_type.tier.order > Tier.SIMULATION.order or verifier_type.reusable):
         raise UsageError(f"{where}: an opinion is of the tier simulation at best, and not reusable")
+    _check_programs(verifier_type, where)
     model: object = verifier_type.Settings
     if not (isinstance(model, type) and issubclass(model, Settings)):
         raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")
@@ -175,6 +177,13 @@ def _check_names(verifier_type: type[BaseVerifier[Any]], name: str, where: str) 
         raise UsageError(
             f'{where}: its name is "{verifier_type.name}", but its entry point is "{name}"; they must be the same'
         )
+
+
+def _check_programs(verifier_type: type[BaseVerifier[Any]], where: str) -> None:
+    for attribute in ("programs", "optional_programs"):
+        declared: object = getattr(verifier_type, attribute)
+        if not isinstance(declared, tuple) or not all(isinstance(program, Program) for program in declared):
+            raise UsageError(f"{where}: {attribute} must be a tuple of sciagent.programs.Program, not {declared!r:.80}")
 
 
 def check_measures(verifier: BaseVerifier[Any], package: str) -> None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.evidence import seed_of
 from sciagent.domain.outcomes import Reason
+from sciagent.domain.unset import omitted_if_unset
 from sciagent_simulators.geometry import Geometry, Positions, bonds_of, check, check_bonds, failure
 from sciagent_simulators.solvents import Solvation, Solvent
 
@@ -22,10 +23,8 @@ class GeometryProtocol(BaseModel):
     conformers: int = Field(
         default=10, ge=1, le=1000, description="How many are embedded; the lowest by `method` is kept."
     )
-    # An unset solvent is excluded from every hash, so that evidence older than this field keeps its keys and seeds.
-    solvent: Solvent | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
+    solvent: Solvent | None = omitted_if_unset(
+        None,
         description="GFN2-xTB ranks and relaxes in this solvent (ALPB) instead of in vacuum, where zwitterions do not "
         "exist.",
     )

@@ -18,7 +18,7 @@ from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.support import rows
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules
-from tests.support.waiting_jobs import claimed
+from tests.support.waiting_jobs import claimed, six_jobs  # noqa: F401
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 

@@ -12,7 +12,7 @@ import pytest
 from sciagent.agent.models import add_folder
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish
+from sciagent.training.settings import DatasetSettings
 from tests.support.conversing import conversing
 from tests.support.tiny_model import write_tiny_model
 from tests.support.typed import call, data, told
@@ -35,7 +35,7 @@ def folder(migrated_sqlite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made.talk(1, ["CCO", "CCN"])
     made.verify("CCO", 5.0)
     made.verify("CCN", 6.0)
-    build(ledger, DatasetWish("sft", ["gaps"]), tmp_path / "sft")
+    build(ledger, DatasetSettings(kind="sft", campaigns=["gaps"]), tmp_path / "sft")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
     return tmp_path

@@ -17,7 +17,7 @@ from sciagent.store.job_queue import offers, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.workers import NewWorker
 from tests.support.commands import Typed, typed  # noqa: F401
-from tests.support.waiting_jobs import claimed
+from tests.support.waiting_jobs import claimed, six_jobs  # noqa: F401
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -25,7 +25,7 @@ ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @ON_SQLITE
 def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
     ledger: Ledger,
-    six_jobs: Built,
+    six_jobs: Built,  # noqa: F811
     typed: Typed,  # noqa: F811
 ) -> None:
     one = claimed(ledger)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from sciagent.cli.main import PLUGINS, app, plugin
+from sciagent.cli.main import LATE, PLUGINS, app, loaded
 from sciagent.cli.shared import Exit
 from tests.docs.pages import ROOT, commands, mentioned
 
@@ -17,8 +17,8 @@ CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 def leaves(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Every command that does something, by its path."""
-    if path and path[-1] in PLUGINS:
-        command = plugin(path[-1])
+    if len(path) == 1 and path[0] in (*PLUGINS, *LATE):
+        command = loaded(path[0])
     if not hasattr(command, "commands"):
         return {path: command}
     return {k: v for name, sub in command.commands.items() for k, v in leaves(sub, (*path, name)).items()}

@@ -11,7 +11,7 @@ import pytest
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.datasets import KINDS
+from sciagent.training.settings import DATASET_KINDS
 from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.conversing import Conversing, conversing
@@ -40,7 +40,7 @@ def made(migrated_sqlite: Path, tmp_path: Path) -> Conversing:
 @pytest.mark.usefixtures("made")
 def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     sessions = SESSION.findall(PAGE)
-    assert {session.split()[4] for session in sessions} == set(KINDS)
+    assert {session.split()[4] for session in sessions} == set(DATASET_KINDS)
     for session in sessions:
         command, _, printed = session.partition("\n")
         done = sciagent(tmp_path, *command.removeprefix("$ sciagent ").split())

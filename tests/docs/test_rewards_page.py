@@ -15,8 +15,9 @@ from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.file.test_rungs_controls import LADDER, REST
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, blocks
 from tests.docs.test_shapes import sciagent
+from tests.support.plugins import lay_out, visible
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 from tests.support.watched import BETTER, GAMING, HONEST, opened, roll_out
 
@@ -73,6 +74,22 @@ def test_the_file_on_the_page_is_the_one_that_ships() -> None:
     shipped = ROOT / "campaigns" / "rewards" / "hits.yaml"
     assert shown.strip() == shipped.read_text(encoding="utf-8").strip()
     assert load_rewards(shipped).credit == "rtg"
+
+
+def test_the_term_of_the_page_is_made_by_its_two_files(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "rewards.md"
+    for text in [block.text for kind in ("toml", "python") for block in blocks(kind, page)]:
+        name = re.match(r"# (\S+)\n", text)
+        assert name is not None, "the page names its files"
+        (tmp_path / name[1]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name[1]).write_text(text, encoding="utf-8")
+    lay_out(tmp_path / "acme-terms", tmp_path / "site")
+    [terms] = re.findall(r"`(terms: \{acme\S+ \S+\})`", PAGE)
+    [settings] = re.findall(r"`(term_settings: \{.*?\}\})`", PAGE)
+    (tmp_path / "long.yaml").write_text(f"prices: {{core_seconds: 1}}\n{terms}\n{settings}\n", encoding="utf-8")
+    with visible(tmp_path / "site"):
+        spec = load_rewards(tmp_path / "long.yaml")
+    assert spec.term_versions == {"acme.long": "1"} and spec.term_settings == {"acme.long": {"most": 60}}
 
 
 def test_the_page_shows_what_guards_find(migrated_sqlite: Path, tmp_path: Path) -> None:

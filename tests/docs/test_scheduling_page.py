@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.file.schedulers import PricedSpec
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from tests.docs.pages import ROOT, Block, blocks, campaigns
 
 PAGE = ROOT / "docs" / "scheduling.md"

@@ -13,7 +13,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.in_turn import purchasing_of
 from sciagent.lab import answering, claiming
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.states import states
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.store.database.ledger import Ledger
+from tests.api.conftest import done  # noqa: F401
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked

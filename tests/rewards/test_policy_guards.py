@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.policy_guards import PolicyTally, answered
-from sciagent.rewards.process import CandidateState, Settlement
 from sciagent.rewards.states import Lot
 from sciagent.store.learning.policies import NamedPolicy
 

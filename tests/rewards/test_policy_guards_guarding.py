@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.guards import PolicyGuards, ShownGuards
@@ -17,7 +15,6 @@ from sciagent.rewards.policy_guards import guards, show_guards
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.scheduling.audit import lots
-from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
@@ -114,17 +111,3 @@ def test_guards_are_the_same_however_many_episodes_are_read_together(
         rows = rewards.of_version(connection, version.version)
         again = guards(made.built, connection, rows, POSTERIOR, version.watermark)
     assert plain(again) == {name: value for name, value in plain(kept).items() if name in type(again).model_fields}
-
-
-def test_a_version_from_before_there_were_guards_gets_them_when_it_is_shown(made: Rewarded) -> None:
-    version = publish(made.ledger, "small", POSTERIOR)
-    kept = show_guards(made.ledger, version.version)
-    row = t.reward_version
-    with made.ledger.begin() as connection:
-        old = connection.execute(sa.select(row).where(row.c.id == version.version)).mappings().one()
-        copy = {**old, "id": version.version + 1, "number": old["number"] + 1, "guards": sa.null()}
-        connection.execute(sa.insert(row).values(copy))
-        written = rewards.of_version(connection, version.version)
-        rewards.write(connection, version.version + 1, written)
-    assert show_guards(made.ledger, version.version + 1) == kept.model_copy(update={"version": version.version + 1})
-    assert np.isfinite([policy.reward.value for policy in kept.policies if policy.reward]).all()

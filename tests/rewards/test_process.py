@@ -67,19 +67,6 @@ def test_promises_count_up_to_their_limit_and_verdicts_in_full() -> None:
     assert values([TurnFacts([promise]), TurnFacts([other, verdict])]) == [0.4, pytest.approx(0.8)]
 
 
-def test_an_episode_is_empty_if_nothing_passed_the_checks() -> None:
-    spec = SPEC.model_copy(update={"terms": {"empty": -0.1}})
-    junk, wasted, open_one = (
-        ProposedCandidate("a", ("a",), 0.0, True, Cost(), screened=True),
-        ProposedCandidate("b", ("b",), 0.0, True, Cost(core_seconds=1.0)),
-        ProposedCandidate("c", ("c",), None, False, Cost()),
-    )
-    assert values([TurnFacts(), TurnFacts([junk])], spec) == [0.0, -0.1]
-    assert values([TurnFacts([wasted]), TurnFacts([junk])], spec) == [-0.01, 0.0]
-    assert values([TurnFacts([open_one]), TurnFacts()], spec) == [None, 0.0]
-    assert values([], spec) == []
-
-
 SPECS = st.builds(
     lambda decay, limit: SPEC.model_copy(update={"scaffold_decay": decay, "unsettled_limit": limit}),
     st.sampled_from((0.0, 0.5, 1.0, 2.0)),

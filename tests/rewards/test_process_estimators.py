@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.rewards.process import CandidateState, Settlement, worth
+from sciagent.rewards.contract import CandidateState, Settlement
+from sciagent.rewards.process import worth
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.rewards.states import states

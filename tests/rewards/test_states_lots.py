@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.rewards.process import CandidateState, Settlement
+from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.states import Lot, Lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import laws

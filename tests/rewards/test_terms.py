@@ -1,7 +1,8 @@
-"""Named terms: novelty against the group's snapshot, diversity within the episode, and what they do to rewards."""
+"""Named terms: empty episodes, novelty against the snapshot, diversity within the episode, and their rewards."""
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,13 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
+from sciagent.domain.cost import Cost
+from sciagent.rewards.contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.rewards.publishing import RewardedEpisode, publish, show
 from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.terms import EmptyTerm
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn, ProposalRow
 from tests.support.rewarded import XTB, Rewarded, rewarded
 
 PRICES = {"core_seconds": 0.001}
@@ -68,6 +73,38 @@ def test_later_members_of_the_campaign_change_no_novelty(made: Rewarded) -> None
     before = terms(made)
     made.episode(4, [["CCCCO", "c1ccccc1CC"]])
     assert {number: found for number, found in terms(made).items() if number < 4} == before
+
+
+SCREENED = CandidateState(Settlement.REFUSED, screened=True)
+WASTED = CandidateState(Settlement.REFUSED)
+WAITING = CandidateState(Settlement.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "values"),
+    [
+        ([[], [SCREENED]], [0.0, 1.0]),
+        ([[SCREENED], []], [0.0, 1.0]),
+        ([[WASTED], [SCREENED]], [0.0, 0.0]),
+        ([[WAITING], []], [0.0, 0.0]),
+        ([[]], [1.0]),
+    ],
+)
+def test_an_episode_is_empty_if_nothing_passed_the_checks(
+    proposed: list[list[CandidateState]], values: list[float], made: Rewarded
+) -> None:
+    numbers = count(1)
+    states: dict[int, CandidateState] = {}
+    turns = []
+    for position, of_turn in enumerate(proposed):
+        ids = [next(numbers) for _ in of_turn]
+        states.update(zip(ids, of_turn, strict=True))
+        turns.append(EpisodeTurn(position, position, Cost(), "", tuple(ProposalRow(id_, "new") for id_ in ids)))
+    row = EpisodeRow(1, 1, None, None, None)
+    term = EmptyTerm(TermSettings())
+    with made.ledger.read() as connection:
+        term.prepare(connection, TermInputs(made.built, 1, "settled", [(row, turns)], states, {}))
+    assert [term.of(TurnOfEpisode(row, turns, position)) for position in range(len(turns))] == values
 
 
 @pytest.mark.parametrize("credit", ["rtg", "outcome", "gigpo", "marginal"])

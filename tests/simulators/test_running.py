@@ -8,8 +8,8 @@ import pytest
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent.programs import ORCA
 from sciagent_simulators.programs import running
+from sciagent_simulators.programs.orca import ORCA
 from tests.support import fake_programs
 
 

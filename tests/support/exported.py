@@ -9,7 +9,7 @@ from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.datasets import KINDS, DatasetWish
+from sciagent.training.settings import DATASET_KINDS, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 
 
@@ -29,6 +29,6 @@ def four_siblings(empty: Path, folder: Path) -> Conversing:
 
 def write_datasets(made: Conversing, folder: Path, licence: str | None = "CC-BY-4.0") -> Path:
     """Builds a data set of each kind in a folder named after it; returns the folder with all of them."""
-    for kind in KINDS:
-        build(made.ledger, DatasetWish(kind, ["gaps"], licence=licence), folder / kind)
+    for kind in DATASET_KINDS:
+        build(made.ledger, DatasetSettings(kind=kind, campaigns=["gaps"], license=licence), folder / kind)
     return folder

@@ -13,7 +13,7 @@ from sciagent.agent.trace import CONTEXT
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish
+from sciagent.training.settings import DatasetSettings
 
 TEXT = """
 campaign: sampled
@@ -40,7 +40,7 @@ def rolled_out(folder: Path, model: str, more: str = ", structured: false") -> P
     campaign.rollout(1, 3, 2)
     ledger = campaign.ledger.store
     publish(ledger, "sampled", RewardSpec(prices={"llm_tokens": 0.01}, unsettled="settled"))
-    build(ledger, DatasetWish("rows", ["sampled"], licence="CC0-1.0"), folder / "rows")
+    build(ledger, DatasetSettings(kind="rows", campaigns=["sampled"], license="CC0-1.0"), folder / "rows")
     return folder / "rows"
 
 

@@ -12,8 +12,8 @@ import pytest
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection, hindsight, judged
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.reading import TrainingCampaign
+from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.splits import ScaffoldLimit
 from tests.support.conversing import Conversing, conversing
 
@@ -28,8 +28,8 @@ def made(ledger: Ledger, tmp_path: Path) -> Conversing:
     return conversing(ledger, tmp_path / "campaign")
 
 
-def rows_of(made: Conversing, kind: Kind, folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    built = build(made.ledger, DatasetWish(kind, ["small"]), folder)
+def rows_of(made: Conversing, kind: DatasetKind, folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    built = build(made.ledger, DatasetSettings(kind=kind, campaigns=["small"]), folder)
     return pq.read_table(folder / "train.parquet").to_pylist(), dict(built.left_out)
 
 
@@ -98,7 +98,7 @@ def test_one_scaffold_or_one_text_gives_few_hints(made: Conversing, tmp_path: Pa
     made.talk(2, ["C1CC"] * 6)
     for smiles in alcohols:
         made.verify(smiles, 12.0)
-    wish = DatasetWish("hindsight", ["small"], selection=Selection(per_scaffold=2))
+    wish = DatasetSettings(kind="hindsight", campaigns=["small"], per_scaffold=2)
     built = build(made.ledger, wish, tmp_path / "set")
     rows = pq.read_table(tmp_path / "set" / "train.parquet").to_pylist()
     hints = [row["hint"] for row in rows if row["how"] == "hinted"]

@@ -17,9 +17,9 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.answers import Selection
 from sciagent.training.building import build
-from sciagent.training.datasets import BuiltDataset, DatasetWish, Kind
+from sciagent.training.datasets import BuiltDataset
+from sciagent.training.settings import DatasetKind, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 from tests.support.rewarded import XTB
 
@@ -39,8 +39,8 @@ def made(ledger: Ledger, tmp_path: Path) -> Conversing:
     return made
 
 
-def wished(made: Conversing, kind: Kind, folder: Path, **more: Any) -> tuple[BuiltDataset, list[dict[str, Any]]]:
-    built = build(made.ledger, DatasetWish(kind, [made.built.row.name], **more), folder)
+def wished(made: Conversing, kind: DatasetKind, folder: Path, **more: Any) -> tuple[BuiltDataset, list[dict[str, Any]]]:
+    built = build(made.ledger, DatasetSettings(kind=kind, campaigns=[made.built.row.name], **more), folder)
     return built, pq.read_table(folder / "train.parquet").to_pylist()
 
 
@@ -62,7 +62,7 @@ def test_verified_turns_are_conversations_with_their_tools(made: Conversing, tmp
 
 
 def test_one_scaffold_fills_no_data_set(made: Conversing, tmp_path: Path) -> None:
-    _, rows = wished(made, "sft", tmp_path / "sft", selection=Selection(per_scaffold=1))
+    _, rows = wished(made, "sft", tmp_path / "sft", per_scaffold=1)
     assert len(rows) == 1, "ethanol and ethylamine share the empty scaffold"
 
 
@@ -74,7 +74,7 @@ def test_labelled_answers_are_good_or_known_to_be_worth_less(made: Conversing, t
 
 
 def test_misses_of_a_scaffold_leave_its_hits_in(made: Conversing, tmp_path: Path) -> None:
-    _, rows = wished(made, "unpaired", tmp_path / "unpaired", selection=Selection(per_scaffold=1))
+    _, rows = wished(made, "unpaired", tmp_path / "unpaired", per_scaffold=1)
     assert [(row["episode"], row["label"]) for row in rows] == [(1, True), (2, False), (2, False)]
 
 
@@ -161,7 +161,7 @@ def test_goals_are_in_one_split_each_and_evaluations_in_none(ledger: Ledger, tmp
             made.verify("CCO", 5.0)
             made.verify("CCN", 5.0)
     made.verify("CCC", 5.0)  # a turn counts when evidence has come after it
-    built = build(ledger, DatasetWish("sft", names, test_campaigns=["goal3"]), tmp_path / "set")
+    built = build(ledger, DatasetSettings(kind="sft", campaigns=names, test_campaigns=["goal3"]), tmp_path / "set")
     assert built.tasks == {"train": 1, "test": 1}
     rows = {split: pq.read_table(tmp_path / "set" / f"{split}.parquet").to_pylist() for split in built.rows}
     assert {row["campaign"] for row in rows["train"]} == {"goal0"}, "goal1 has the same goal and the same molecule"
@@ -171,7 +171,7 @@ def test_goals_are_in_one_split_each_and_evaluations_in_none(ledger: Ledger, tmp
 
 
 def test_the_card_says_what_is_in_it(made: Conversing, tmp_path: Path) -> None:
-    built, _ = wished(made, "sft", tmp_path / "sft", licence="CC-BY-4.0", command="sciagent dataset build sft")
+    built, _ = wished(made, "sft", tmp_path / "sft", license="CC-BY-4.0", command="sciagent dataset build sft")
     card = (tmp_path / "sft" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlicense: CC-BY-4.0\nconfigs:\n- config_name: default\n")
     for part in ("sciagent dataset build sft", "| train | 1 | 2 |", f"watermark {built.watermark}", "| tiny@0 |"):
@@ -188,7 +188,7 @@ def test_mistakes_are_named_and_leave_nothing_behind(made: Conversing, tmp_path:
     with pytest.raises(UsageError, match="lies in the future"):
         wished(made, "sft", tmp_path / "new", as_of=10**6)
     with pytest.raises(UnknownNameError, match="did you mean"):
-        build(made.ledger, DatasetWish("sft", ["smal"]), tmp_path / "new")
+        build(made.ledger, DatasetSettings(kind="sft", campaigns=["smal"]), tmp_path / "new")
     with pytest.raises(UnknownNameError):
         wished(made, "rows", tmp_path / "new", rewards=[17])
     assert not (tmp_path / "new").exists() and [path.name for path in full.iterdir()] == ["mine.txt"]
@@ -211,6 +211,6 @@ def test_what_a_gate_threw_out_is_not_called_worth_less(made: Conversing, tmp_pa
     made.check("CCCl")
     made.order("CCCl", XTB)
     made.answer("CCCl", XTB, {"homo_lumo_gap": 50.0})  # beyond the gate
-    built, _ = wished(made, "sft", tmp_path / "sft", selection=Selection(at_least=0))
+    built, _ = wished(made, "sft", tmp_path / "sft", at_least=0)
     assert built.left_out["turns: thrown out by the ladder"] == 1
     assert not any("worth less" in why for why in built.left_out)

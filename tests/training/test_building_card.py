@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import COLUMNS, build
-from sciagent.training.datasets import KINDS, DatasetWish, Kind
+from sciagent.training.settings import DATASET_KINDS, DatasetKind, DatasetSettings
 from tests.support.conversing import conversing
 
 
@@ -19,15 +19,19 @@ def backend() -> str:
     return "sqlite"
 
 
-@pytest.mark.parametrize("kind", sorted({*KINDS} - {"skill"}))  # `test_skills` has a campaign with skills
-def test_each_kind_has_a_card_whose_head_names_the_files(ledger: Ledger, tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", sorted({*DATASET_KINDS} - {"skill"}))  # `test_skills` has a campaign with skills
+def test_each_kind_has_a_card_whose_head_names_the_files(ledger: Ledger, tmp_path: Path, kind: DatasetKind) -> None:
     made = conversing(ledger, tmp_path / "campaign")
     group = made.group(0, 2)
     for sibling, text in enumerate(("CCO", "CCN")):
         made.talk(sibling + 1, [text], group=group, sibling=sibling)
     made.verify("CCO", 5.0)
     made.verify("CCN", 20.0)
-    built = build(ledger, DatasetWish(kind, ["small"], command=f"sciagent dataset build {kind}"), tmp_path / "set")
+    built = build(
+        ledger,
+        DatasetSettings(kind=kind, campaigns=["small"], command=f"sciagent dataset build {kind}"),
+        tmp_path / "set",
+    )
     card = (tmp_path / "set" / "README.md").read_text(encoding="utf-8")
     head, body = card.removeprefix("---\n").split("---\n", 1)
     found = YAML(typ="safe").load(head)

@@ -15,9 +15,8 @@ from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.learning import groups
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish
 from sciagent.training.learner.running import train
-from sciagent.training.learner.settings import TrainingWish
+from sciagent.training.settings import DatasetSettings, TrainingSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.rollouts import rolled
 
@@ -44,9 +43,9 @@ def test_paired_groups_differ_in_the_text_alone_and_become_rows_that_distil_it(t
     with_skill, without = ([from_json(each).content for each in row.opening] for row in (first, second))
     assert with_skill == [without[0], f"{without[1]}\n\nSkill small_steps:\n{SKILL}"]
     ledger = campaign.ledger.store
-    build(ledger, DatasetWish("unpaired", ["skilled"]), tmp_path / "all")
+    build(ledger, DatasetSettings(kind="unpaired", campaigns=["skilled"]), tmp_path / "all")
     kept = {row["skill"] for row in pq.read_table(tmp_path / "all" / "train.parquet").to_pylist()}
-    built = build(ledger, DatasetWish("skill", ["skilled"]), tmp_path / "skill")
+    built = build(ledger, DatasetSettings(kind="skill", campaigns=["skilled"]), tmp_path / "skill")
     rows = pq.read_table(tmp_path / "skill" / "train.parquet").to_pylist()
     assert len(rows) == 4 == built.left_out["turns: sampled with the skills; the student has to be without"]
     [label] = {row["skill"] for row in rows}
@@ -67,9 +66,17 @@ def test_the_rows_are_trained_with_the_text_before_the_teacher_alone(
     )
     campaign = Campaign.from_yaml(written(tmp_path, text=text), tmp_path / "ledger.db")
     assert campaign.rollout(1, 3, 1, skills="without").turns == 3
-    built = build(campaign.ledger.store, DatasetWish("skill", ["skilled"]), tmp_path / "skill")
+    built = build(campaign.ledger.store, DatasetSettings(kind="skill", campaigns=["skilled"]), tmp_path / "skill")
     assert built.rows["train"] == 3, built
-    wish = TrainingWish("hindsight", tmp_path / "skill", "tiny", tmp_path / "run", "taught", threads=1, steps=1)
+    wish = TrainingSettings(
+        training="hindsight",
+        rows=tmp_path / "skill",
+        model="tiny",
+        out=tmp_path / "run",
+        name="taught",
+        threads=1,
+        steps=1,
+    )
     answer = train(wish, None, lambda step, of: None)
     assert answer.steps == 1 and answer.policy is not None and not answer.left_out
 

@@ -71,6 +71,7 @@ def with_(**attributes: Any) -> type:
             "an opinion is of the tier simulation at best, and not reusable",
         ),
         (with_(kind="protein"), "kind must be one of any, crystal, molecule, not 'protein'"),
+        (with_(programs=("orca",)), "programs must be a tuple of sciagent.programs.Program, not ('orca',)"),
         (with_(Settings=dict), "Settings must be a subclass of sciagent.verification.contract.Settings"),
         (with_(measures=lambda self: ()), "measures must be a property; write @property above it"),
         (Raising, "measures fails: ZeroDivisionError: division by zero"),

@@ -15,7 +15,8 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.execution.worker.claimed_jobs import CannotError, Tasks
-from sciagent.programs import ORCA, PROGRAMS
+from sciagent.verification.availability import declared_programs
+from sciagent_simulators.programs.orca import ORCA
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.programs.scf_programs import GaussianScf, OrcaScf
 from sciagent_verifiers.programs.xtb_program import XtbProgram
@@ -41,7 +42,7 @@ proposer: {kind: screen, file: seeds.csv, column: smiles}
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIAGENT_LEDGER", str(tmp_path / "a.db"))
-    for program in PROGRAMS:
+    for program in declared_programs():
         monkeypatch.delenv(program.variable, raising=False)
     yield tmp_path
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from sciagent.domain.evidence import ArtifactFile
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion
@@ -47,10 +48,8 @@ class ThermalSettings(Settings):
     symmetry_number: int | None = Field(
         None, ge=1, le=60, description="Rotational symmetry number; default: that of the geometry."
     )
-    # Unset it is left out of the settings hash, so that evidence older than it keeps its keys.
-    ion: Ion | None = Field(
+    ion: Ion | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="Values of the molecule's `cation` or `anion` instead, relaxed, with one electron less or more and "
         "the lowest possible multiplicity: for redox free energies, as the difference of two rungs.",
     )

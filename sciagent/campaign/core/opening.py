@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger

@@ -11,16 +11,15 @@ import os
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.checks import check_together, default_terminal, draft
 from sciagent.campaign.file.derived import DerivedSpec, canonical, register_all, with_derived
-from sciagent.campaign.file.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.file.goals import BudgetSpec, Count, GoalSpec, ObjectiveSpec
 from sciagent.campaign.file.rungs import SHARE, RungSpec, charges_of, find_verifier
-from sciagent.campaign.file.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.subjects import SafetySpec, Standardise, SubjectName, check_part, reading_of, screened
 from sciagent.chemistry.subjects.base import Reading
@@ -33,7 +32,15 @@ from sciagent.domain.properties import properties
 from sciagent.domain.states import text_of
 from sciagent.errors import did_you_mean
 from sciagent.inputs.document import Loc, read, read_text, show
-from sciagent.inputs.validation import Faults, file_hash, keys_at, unknown_key, validated
+from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
+from sciagent.scheduling.rules import SCHEDULERS
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rung_by_rung import SchedulerSpec
+
+if TYPE_CHECKING:
+    AnyScheduler = SchedulerSpec
+else:
+    AnyScheduler = Annotated[Union[SCHEDULERS], Field(discriminator="kind")]  # noqa: UP007  a tuple takes no |
 
 SCHEMA = 1
 AMENDABLE = (
@@ -77,7 +84,7 @@ class CampaignSpec(Part):
     goal: GoalSpec = Field(description="What counts as success, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
-    scheduler: SchedulerSpec = Field(
+    scheduler: AnyScheduler = Field(
         default_factory=lambda: PricedSpec(kind="priced", law=None), description="Which candidate gets which rung next."
     )
     workers: Count = Field(

@@ -13,19 +13,20 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from sciagent.campaign.file.derived import DerivedSpec, check_calibrations, resolved
-from sciagent.campaign.file.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
+from sciagent.campaign.file.goals import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
-from sciagent.campaign.file.schedulers import BestRungSpec
 from sciagent.campaign.file.subjects import StandardiseSpec
 from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.derived import DerivedProperty
 from sciagent.domain.ladder import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import Faults
+from sciagent.inputs.validation import Faults, Part
+from sciagent.scheduling.rules import scheduler_class
+from sciagent.scheduling.rules.best_rung import BestRungSpec
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rung_by_rung import SchedulerSpec
 from sciagent.verification.registry import verifier_class
 
-SKIPPING = ("priced", "best_rung")
-"""Schedulers under which a candidate may skip a paid rung."""
 PartType = TypeVar("PartType", bound=Part)
 
 
@@ -47,8 +48,8 @@ class Draft:
     """The scheduler, if it ranks by one rung."""
     all_objectives: bool
     """Whether every objective is valid."""
-    scheduler: str
-    """Kind of the scheduler."""
+    scheduler: type[SchedulerSpec] | None
+    """Class of the scheduler, whose settings may be invalid; None for an unknown kind."""
     derived: Mapping[int, DerivedSpec]
     """Valid derived properties, by position in the file."""
     standardise: StandardiseSpec | None
@@ -75,7 +76,7 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
-        scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
+        scheduler=scheduler_class(_stated(data.get("scheduler"), "kind") or PricedSpec.name()),
         standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
         controls=controls,
         derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
@@ -176,8 +177,10 @@ def _check_inline(parts: Draft, faults: Faults) -> None:
         if parts.budget is not None and rung.rung in parts.budget.rungs:
             message = f'"{rung.rung}" answers inside the turn and has no jobs to count'
             faults.add(("budget", "rungs", rung.rung), message, "limit proposals or core_seconds", on_key=True)
-        if parts.scheduler == "lottery" and rung.rung == parts.terminal:
-            message = f'lottery draws what "{rung.rung}" verifies, and an inline rung answers on every candidate'
+        scheduler = parts.scheduler
+        if scheduler is not None and scheduler.knows_chance and rung.rung == parts.terminal:
+            drawn = f'{scheduler.name()} draws what "{rung.rung}" verifies'
+            message = f"{drawn}, and an inline rung answers on every candidate"
             faults.add(("scheduler", "kind"), message, "leave the scheduler out, since nothing is left to buy")
 
 
@@ -199,7 +202,7 @@ def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
     for rung in parts.ladder.values():
         if rung.lab is not None:
             taken |= rung.lab.cost.total().keys()
-    if parts.scheduler == "priced" and (name := next(iter(sorted(weekly & taken)), None)):
+    if parts.scheduler is PricedSpec and (name := next(iter(sorted(weekly & taken)), None)):
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
         faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)
 
@@ -250,8 +253,11 @@ def _check_skipping(
     one."""
     paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
     used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
-    if len(paid) > 1 and parts.scheduler in SKIPPING and prop.definition.name in used:
-        message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(paid)}"
+    scheduler = parts.scheduler
+    if scheduler is None or not scheduler.may_skip:
+        return
+    if len(paid) > 1 and prop.definition.name in used:
+        message = f"{scheduler.name()} may skip one of the rungs that it needs: {', '.join(paid)}"
         faults.add(("derived", place, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
 
 

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationInfo,
@@ -26,12 +24,10 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UnitError, UnknownNameError, UsageError
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import Faults, fault
-
-NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-
+from sciagent.inputs.validation import Faults, Part, fault
 
 LARGEST = 1e100
 """The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
@@ -54,12 +50,6 @@ Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), After
 NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_not_too_large)]
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
-
-
-class Part(BaseModel):
-    """Base class of all parts of the spec: unknown keys are refused, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def fault_of(error: UsageError) -> PydanticCustomError:
@@ -115,10 +105,8 @@ class CalibrateSpec(Part):
     level: str | None = Field(
         None, description="Level of the measured values, such as experiment; needed if they have several."
     )
-    force: bool = Field(
-        False,
-        exclude_if=lambda value: not value,
-        description="Use the fit even if its leave-one-out error is not clearly below the error without it.",
+    force: bool = omitted_if_unset(
+        False, description="Use the fit even if its leave-one-out error is not clearly below the error without it."
     )
 
 
@@ -140,9 +128,8 @@ class ObjectiveSpec(Part):
         "window, or 10 % of the one limit, or 1 in the canonical unit.",
     )
     weight: Positive = Field(1.0, description="Weight in the geometric mean of desirabilities.")
-    calibrate: CalibrateSpec | None = Field(
+    calibrate: CalibrateSpec | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="Calibrates the rung whose value counts: the highest one up to the terminal rung that measures it.",
     )
 
@@ -294,22 +281,16 @@ class BudgetSpec(Part):
     llm_tokens: Limit | None = Field(None, description="Tokens of language models.")
     money: Limit | None = Field(None, description="Money, in EUR.")
     lab_slots: Limit | None = Field(None, description="Slots in the laboratory.")
-    person_hours: Limit | None = Field(
-        None,
-        exclude_if=lambda value: value is None,  # as in campaigns from before this key
-        description="Working time of people, in hours.",
-    )
+    person_hours: Limit | None = omitted_if_unset(None, description="Working time of people, in hours.")
     licences: Limit | None = Field(None, description="Uses of licensed programs.")
     wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
-    until: date | None = Field(
+    until: date | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="Last day of the weekly limits, in quotes. The scheduler plans with what they allow until then.",
     )
     proposals: Count | None = Field(None, description="Number of proposals.")
-    verifications: Count | None = Field(
+    verifications: Count | None = omitted_if_unset(
         None,
-        exclude_if=lambda count: count is None,  # as in campaigns from before this key
         description="Number of candidates that the terminal rung is asked about, paid, inline or from known evidence; "
         "seeds do not count. Rollouts end after the step that reaches it.",
     )

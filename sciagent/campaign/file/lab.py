@@ -6,8 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from sciagent.campaign.file.goals import NotNegative, Part
+from sciagent.campaign.file.goals import NotNegative
 from sciagent.domain.cost import Cost
+from sciagent.inputs.validation import Part
 
 AHEAD = 6  # open tasks of a rung if neither the file nor a weekly limit says how many
 

@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.tools.foreign_tools import function_name
-from sciagent.campaign.file.goals import Part
 from sciagent.domain.text import address_fault
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import Faults, Part, fault
 
 MAX_SERVERS = 8
 MAX_TOOLS = 32  # tools per server

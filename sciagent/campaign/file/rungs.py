@@ -13,11 +13,9 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.file.goals import (
-    NAME,
     CalibrateSpec,
     GateSpec,
     ObjectiveSpec,
-    Part,
     canonical_window,
     check_unit,
     fault_of,
@@ -30,8 +28,9 @@ from sciagent.domain.evidence import canonical_json
 from sciagent.domain.ladder import Tier
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault
+from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
@@ -107,39 +106,30 @@ class RungSpec(Part):
         default_factory=dict,
         description="Resources that one verification holds: cores, gpu, and others by name; default: one core.",
     )
-    calibrate: CalibrateSpec | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Calibrates the rung's values of all properties that its gate or an objective names.",
+    calibrate: CalibrateSpec | None = omitted_if_unset(
+        None, description="Calibrates the rung's values of all properties that its gate or an objective names."
     )
-    inline: bool = Field(
+    inline: bool = omitted_if_unset(
         False,
-        exclude_if=lambda value: not value,
         description="Whether the rung answers every candidate inside the turn that proposes it, as fast rungs do, "
         "instead of being bought later. For rungs of seconds, below which all rungs answer inside the turn as well.",
     )
-    control: bool = Field(
+    control: bool = omitted_if_unset(
         False,
         strict=True,
-        exclude_if=lambda value: not value,
         description="Whether the rung is a control: it decides nothing, teaches no law and is never rewarded. It runs "
         "by lot on candidates that the terminal rung has answered, to show whether a policy exploits its rewards.",
     )
-    share: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1)] | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="control: the chance with which it runs on a candidate; default 0.2.",
+    share: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1)] | None = omitted_if_unset(
+        None, description="control: the chance with which it runs on a candidate; default 0.2."
     )
-    accept: dict[str, GateSpec] = Field(
+    accept: dict[str, GateSpec] = omitted_if_unset(
         default_factory=dict,
-        exclude_if=lambda value: not value,
         description="control: limits within which it confirms a candidate, in its own scale; default: those of the "
         "objectives that it measures.",
     )
-    lab: LabSpec | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Of a rung that people do: cost, deadline and approval of its tasks.",
+    lab: LabSpec | None = omitted_if_unset(
+        None, description="Of a rung that people do: cost, deadline and approval of its tasks."
     )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",

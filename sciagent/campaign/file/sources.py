@@ -9,13 +9,14 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapVal
 
 from sciagent.agent.proposers.plugins import names
 from sciagent.agent.skills import SkillFile
-from sciagent.campaign.file.goals import NAME, Count, Part
+from sciagent.campaign.file.goals import Count
 from sciagent.campaign.file.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.text import address_fault
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import AnyFile, Faults, fault
+from sciagent.inputs.validation import NAME, AnyFile, Faults, Part, fault
 
 Files = dict[tuple[str, ...], str]
 
@@ -27,9 +28,8 @@ def _address(value: str) -> str:
 
 
 Keep = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=60)], ...], Field(max_length=8)] | None
-KEEP: Keep = Field(
+KEEP: Keep = omitted_if_unset(
     None,
-    exclude_if=lambda keep: keep is None,  # as in campaigns from before this key
     description="Columns of a csv or data fields of an sdf that stay with the candidate as its names: [id, supplier]. "
     "Default: the column that looks like an identifier.",
 )
@@ -57,10 +57,8 @@ class EvolveSpec(_WithFile):
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
-    max_sites: Count | None = Field(
-        None,
-        exclude_if=lambda value: value is None,  # as in campaigns from before this key
-        description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40.",
+    max_sites: Count | None = omitted_if_unset(
+        None, description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40."
     )
     wait: bool = Field(
         False,
@@ -195,18 +193,16 @@ class LlmSpec(_WithFile):
     """
 
     kind: Literal["llm"] = Field(description="A language model that calls tools.")
-    model: str = Field(
+    model: str = omitted_if_unset(
         "",
         min_length=1,
         max_length=200,
-        exclude_if=lambda name: not name,
         description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
     )
-    policy: str | None = Field(
+    policy: str | None = omitted_if_unset(
         None,
         min_length=1,
         max_length=200,
-        exclude_if=lambda name: name is None,  # as in campaigns from before this key
         description="Instead of `model`: a role of `sciagent policy promote`, such as production, or the name of a "
         "model or policy. The campaign keeps the version that it has when the campaign starts.",
     )
@@ -237,10 +233,9 @@ class LlmSpec(_WithFile):
     tool_choice: Literal["auto", "required"] = Field(
         "auto", description="required: the server of an endpoint must restrict every answer to a tool call."
     )
-    strict: bool | None = Field(
+    strict: bool | None = omitted_if_unset(
         None,
         strict=True,
-        exclude_if=lambda value: value is None,  # as in campaigns from before this key
         description="Whether a grammar of the endpoint restricts calls to their schemas; default: true. False: the "
         "model's own distribution alone draws the tokens, so that turns are trainable.",
     )
@@ -250,17 +245,15 @@ class LlmSpec(_WithFile):
         description="Whether tools take molecules only by the number with which the episode showed them, for a model "
         "that cannot write SMILES. Default: if answers are structured.",
     )
-    skills: tuple[SkillFile, ...] = Field(
+    skills: tuple[SkillFile, ...] = omitted_if_unset(
         (),
         max_length=4,
-        exclude_if=lambda value: not value,  # as in campaigns from before this key
         description="Text files of at most 8000 characters that stand in the prompt, relative to the campaign file; "
         "`sciagent rollout --skills paired` leaves them out in every second group.",
     )
-    predict: bool | None = Field(
+    predict: bool | None = omitted_if_unset(
         None,
         strict=True,
-        exclude_if=lambda value: value is None,  # as in campaigns from before this key
         description="Whether `modify` and `crossover` take predictions of what will be measured, as `propose` does; "
         "default: false.",
     )
@@ -269,9 +262,8 @@ class LlmSpec(_WithFile):
         description="The distribution of the endpoint's log-probabilities: raw with `sciagent serve-model`. "
         "It matters only if temperature is not 1.",
     )
-    grammar: Literal["llguidance"] | None = Field(
+    grammar: Literal["llguidance"] | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,  # as in campaigns from before this key
         description="What enforces the schema of structured answers in the endpoint: llguidance with `sciagent "
         "serve-model --trainable`. The tokens that it allowed can be found again, so that these turns are trainable.",
     )

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.file.goals import NAME, Finite, Part
+from sciagent.campaign.file.goals import Finite
 from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
 from sciagent.chemistry.subjects.protonation import LIBRARY, MISSING
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.document import kind_of
-from sciagent.inputs.validation import Faults, check_path, fault
+from sciagent.inputs.validation import NAME, Faults, Part, check_path, fault
 
 if TYPE_CHECKING:
     from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec
@@ -63,10 +64,8 @@ class SafetySpec(Part):
     extra_smarts: tuple[ExtraSmartsSpec, ...] = Field(
         default_factory=tuple, description="Additional patterns to refuse; for molecules."
     )
-    extra_elements: tuple[ExtraElementsSpec, ...] = Field(
-        default_factory=tuple,
-        exclude_if=lambda rules: not rules,  # as in campaigns from before this key
-        description="Additional elements to refuse; for crystals.",
+    extra_elements: tuple[ExtraElementsSpec, ...] = omitted_if_unset(
+        default_factory=tuple, description="Additional elements to refuse; for crystals."
     )
     reason: str = Field(
         default="", max_length=1000, description="Reason for which the screen is off, or rules are exempt."
@@ -168,9 +167,8 @@ class StandardiseSpec(Part):
     fragments: Fragments = Field(
         "parent", description="A structure of several fragments: refuse it, or keep the parent molecule, neutralised."
     )
-    ph: Annotated[Finite, Field(ge=0, le=14), AfterValidator(_can_be_set)] | None = Field(
+    ph: Annotated[Finite, Field(ge=0, le=14), AfterValidator(_can_be_set)] | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="The candidate is the dominant protonation state at this pH in water, by the pKa rules of "
         "dimorphite_dl; default: hydrogens stay as they are.",
     )

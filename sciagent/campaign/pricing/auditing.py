@@ -19,13 +19,13 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.results import laws
 
 STEP = 1.05  # a propensity is raised only by at least this factor, since each rise is written

@@ -10,27 +10,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import (
-    BestRungSpec,
-    ExhaustiveSpec,
-    HalvingSpec,
-    LotterySpec,
-    PricedSpec,
-    RandomSpec,
-)
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.purchasing import Purchasing
-from sciagent.domain.ladder import PaidIndex, Position, Tier
+from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.arrays import Places
-from sciagent.scheduling.rules.best_rung import BestRung
-from sciagent.scheduling.rules.exhaustive import Exhaustive
-from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.lottery import Lottery
-from sciagent.scheduling.rules.random import Random
-from sciagent.scheduling.rules.rung_by_rung import RungRule
-from sciagent.scheduling.rules.thresholds import Thresholds
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule
 
 
 class InTurn(Purchasing):
@@ -95,29 +82,17 @@ class InTurn(Purchasing):
 
 def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -> Purchasing:
     """Returns the campaign's scheduler with its candidates as they are in the ledger."""
-    if isinstance(built.spec.scheduler, PricedSpec):
+    scheduler = built.spec.scheduler
+    paid = tuple(r.rules.position for r in built.paid if r.rules.position <= built.terminal)
+    if isinstance(scheduler, PricedSpec):
         from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
         from sciagent.campaign.pricing.pricing import Pricing
 
         priced = priced_campaign(built, connection)
-        return Pricing(priced, connection, budget) if priced else InTurn(built, connection, budget, Thresholds(), ())
-    paid = tuple(r.rules.position for r in built.paid if r.rules.position <= built.terminal)
-    return InTurn(built, connection, budget, rule_of(built, paid), paid)
-
-
-def rule_of(built: Built, paid: Sequence[Position]) -> RungRule:
-    """Returns the spec's rule. `best_rung` without a rung ranks by the last one below the terminal that is not fast."""
-    spec = built.spec
-    scheduler = built.spec.scheduler
-    if isinstance(scheduler, BestRungSpec):
-        below = [p for p in paid if p < built.terminal and built.rungs[p].verifier.tier is not Tier.FAST]
-        terminal = PaidIndex(max(len(paid) - 1, 0))
-        ranks = spec.position(scheduler.rung) if scheduler.rung else max(below, default=None)
-        return BestRung(terminal if ranks is None else PaidIndex(paid.index(ranks)), terminal)
-    if isinstance(scheduler, HalvingSpec):
-        return Halving(scheduler.eta)
-    if isinstance(scheduler, RandomSpec):
-        return Random(spec.seed)
-    if isinstance(scheduler, LotterySpec):
-        return Lottery(scheduler.chance, len(paid))
-    return Exhaustive() if isinstance(scheduler, ExhaustiveSpec) else Thresholds()
+        if priced is not None:
+            return Pricing(priced, connection, budget)
+        paid = ()
+    rungs = [built.rungs[position] for position in paid]
+    labels = tuple(rung.spec.rung for rung in rungs)
+    tiers = tuple(rung.verifier.tier for rung in rungs)
+    return InTurn(built, connection, budget, scheduler.rule(PaidLadder(labels, tiers, built.spec.seed)), paid)

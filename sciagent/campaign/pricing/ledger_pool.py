@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.schedulers import LotterySpec
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import PaidIndex, Position
@@ -80,7 +80,8 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     wanted = [(o, own_columns) for o in built.objectives if (own_columns := _columns_of(o.property, below, paid))]
     if not paid or not wanted:
         return None
-    columns = tuple(sorted({c for _, own_columns in wanted for c in own_columns}, key=lambda c: (c.rung, c.property)))
+    observed = set(chain.from_iterable(own_columns for _, own_columns in wanted))
+    columns = tuple(sorted(observed, key=lambda column: (column.rung, column.property)))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
     objectives = [objective for objective, _ in wanted]
@@ -256,7 +257,7 @@ class LedgerPool(CandidatePool):
         """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
-        self.lots = np.empty(0) if self._is_read or isinstance(built.spec.scheduler, LotterySpec) else None
+        self.lots = np.empty(0) if self._is_read or built.spec.scheduler.knows_chance else None
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)

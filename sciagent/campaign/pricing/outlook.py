@@ -5,7 +5,7 @@ words.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -13,7 +13,6 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
-from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.chosen_units import shown_limit, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.ladder import PaidIndex
@@ -24,7 +23,6 @@ from sciagent.scheduling.law.stack import foretell
 from sciagent.scheduling.rules.warm_up import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws
 from sciagent.store.results.evidence import read_watermark
 from sciagent.store.views import campaign_counts
 
@@ -212,39 +210,3 @@ def _next(label: str, cost: dict[str, float], share: float | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
-
-
-MOST = 3000  # number of candidates above which rebuilding the law takes too long for a list
-
-
-def with_chances(
-    ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
-) -> list[BestCandidate]:
-    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
-    counts hits."""
-    waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
-    if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
-        return list(best)
-    from sciagent.campaign.core.opening import open_for_people
-    from sciagent.campaign.pricing.priced_campaign import remake
-
-    try:
-        campaign = remake(open_for_people(ledger, row.name), connection)
-    except (SciagentError, OSError):
-        return list(best)  # files or verifiers are missing; `sciagent explain` names them
-    if campaign is None or campaign.schema.aims.kind != "hits":
-        return list(best)
-    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
-    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
-
-
-def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
-    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
-    import numpy as np
-
-    pool = campaign.pool
-    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
-    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
-    if asked:
-        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
-    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

@@ -22,12 +22,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.schedulers import PricedSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.rules.priced import SOME, Priced
+from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from pydantic import Field
-
 from sciagent.domain.answers.values import AnswerModel, CandidateName
 from sciagent.domain.ladder import Tier
 from sciagent.domain.states import CampaignState
+from sciagent.domain.unset import omitted_if_unset
 
 
 class DriverState(AnswerModel):
@@ -70,9 +69,9 @@ class RateUse(AnswerModel):
     """The span of time: `week`."""
     used: float
     """Amount spent in the last seven days, in the resource's unit."""
-    until: date | None = Field(default=None, exclude_if=lambda value: value is None)
+    until: date | None = omitted_if_unset(None)
     """Last day of the limit; left out if the file states none."""
-    more_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
+    more_at: datetime | None = omitted_if_unset(None)
     """Time (UTC) at which less than the limit is used again; left out while some is left."""
 
 
@@ -131,13 +130,13 @@ class CampaignCounts(AnswerModel):
     """Number of candidates that a person vetoed."""
     driver: DriverState | None
     """Driver of the campaign; null if it has no driver and its last driver ended properly."""
-    control: ControlCounts | None = Field(default=None, exclude_if=lambda value: value is None)
+    control: ControlCounts | None = omitted_if_unset(None)
     """Runs of the control; left out if the campaign has none."""
-    tasks: LabCounts | None = Field(default=None, exclude_if=lambda value: value is None)
+    tasks: LabCounts | None = omitted_if_unset(None)
     """Tasks of people; left out if they do no rung."""
     rungs: tuple[RungCounts, ...]
     """Counts, one entry per rung, in ladder order."""
-    rates: Mapping[str, RateUse] = Field(default={}, exclude_if=lambda rates: not rates)
+    rates: Mapping[str, RateUse] = omitted_if_unset({})
     """Limits on the spending in any seven days, by resource; left out where the budget has none."""
 
 

@@ -29,6 +29,7 @@ from sciagent.domain.candidates import Names, identifier_text, smiles_of, struct
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show, stated
+from sciagent.domain.unset import omitted_if_unset
 
 
 class AnswerModel(BaseModel):
@@ -217,7 +218,7 @@ class ShownValue(AnswerModel):
     uncertainty_kind: str | None
     """`molecule`: the uncertainty is the spread over conformers, seeds or replicates of this molecule. `class`: it is
     the usual one of such molecules. Null where the evidence does not say."""
-    censoring: Censoring = Field(default=Censoring.NONE, exclude_if=lambda censoring: censoring is Censoring.NONE)
+    censoring: Censoring = omitted_if_unset(Censoring.NONE)
     """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
 
     @classmethod

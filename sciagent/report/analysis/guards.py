@@ -94,10 +94,10 @@ class PolicySection(NamedTuple):
 
 
 def policies(connection: Connection, row: CampaignRow) -> PolicySection | None:
-    """Returns the guards of the last version of rewards; None without a version, or if it has no guards."""
+    """Returns the guards of the last version of rewards; None without a version."""
     version = rewards.last_of_campaign(connection, row.id, read_watermark(connection))
-    published = None if version is None else rewards.get(connection, version)
-    if published is None or published.guards is None:
+    if version is None:
         return None
+    published = rewards.get(connection, version)
     guards = RewardGuards.model_validate(published.guards)
     return PolicySection(published.id, published.watermark, guards, policy_charts(guards.policies))

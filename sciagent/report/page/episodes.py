@@ -21,7 +21,6 @@ from sciagent.domain.properties import properties
 from sciagent.report.analysis.proposers import in_words
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
-from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.candidates import Ranked, campaign_members, rung_values
 from sciagent.store.views.episodes import (
@@ -116,7 +115,8 @@ class ShownTurn(NamedTuple):
     @property
     def untrainable(self) -> str | None:
         """Why no policy gradient may use the turn; None if one may."""
-        return trajectories.untrainable(self.turn)
+        why: str | None = self.turn["untrainable"]
+        return why
 
     @property
     def forced(self) -> float | None:
@@ -193,7 +193,7 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     return ShownEpisode(
         begun,
         episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
-        room.cut(trajectories.why_ended(begun.ended_why, settings), 300),
+        room.cut(begun.ended_why, 300),
         ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
         [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
         [_turn(turn, by_turn.get(turn["id"], []), room) for turn in turn_rows(connection, begun.id, room.turns)],

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex, Tier
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class BestRung(RungRule):
@@ -40,3 +42,23 @@ class BestRung(RungRule):
                 why = f"best_rung: {what[target]}" + (f"; score {index:.3f}" if known else "")
                 purchases.append(Purchase(int(whole.rows[i]), target, index, why=why))
         return purchases
+
+
+class BestRungSpec(SchedulerSpec):
+    """One paid rung ranks all candidates, and the best go straight to the terminal rung."""
+
+    may_skip = True
+
+    kind: Literal["best_rung"] = Field(description="Rank by one rung, then run the terminal one.")
+    rung: str | None = Field(
+        None,
+        description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
+        "than this one and the terminal one are not run.",
+    )
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        """Returns the rule. Without a named rung, the last one below the terminal that is not fast ranks."""
+        if self.rung is not None:
+            return BestRung(PaidIndex(ladder.labels.index(self.rung)), ladder.terminal)
+        below = [j for j, tier in enumerate(ladder.tiers[: ladder.terminal]) if tier is not Tier.FAST]
+        return BestRung(PaidIndex(max(below, default=ladder.terminal)), ladder.terminal)

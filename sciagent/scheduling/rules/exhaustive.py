@@ -8,11 +8,13 @@ number of workers or their failures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Exhaustive(RungRule):
@@ -31,3 +33,12 @@ class Exhaustive(RungRule):
     def ends_with(self, remaining: int | None) -> bool:
         """Returns False: the rungs below the terminal one are still run on everything."""
         return False
+
+
+class ExhaustiveSpec(SchedulerSpec):
+    """Runs every rung on every candidate, in order of arrival."""
+
+    kind: Literal["exhaustive"] = Field(description="Run everything, in order of arrival.")
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        return Exhaustive()

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Halving(RungRule):
@@ -48,3 +50,15 @@ class Halving(RungRule):
 
     def leaves(self, rung: PaidIndex) -> bool:
         return rung > 0
+
+
+class HalvingSpec(SchedulerSpec):
+    """The best 1/eta of the candidates that a paid rung has answered go on to the next one, asynchronously."""
+
+    kind: Literal["halving"] = Field(description="The best 1/eta of each paid rung go on.")
+    eta: Annotated[float, Field(strict=True, gt=1, le=1000)] = Field(
+        3.0, description="One in eta candidates goes on to the next paid rung."
+    )
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        return Halving(self.eta)

@@ -8,12 +8,14 @@ stand for all that got so far. Rewards with `unsettled: robust` need this.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Lottery(RungRule):
@@ -35,3 +37,20 @@ class Lottery(RungRule):
 
     def leaves(self, rung: PaidIndex) -> bool:
         return rung == self._terminal
+
+
+class LotterySpec(SchedulerSpec):
+    """The terminal rung runs on each candidate with the same chance, whatever the rungs below said."""
+
+    knows_chance = True
+
+    kind: Literal["lottery"] = Field(description="Draw for the terminal rung with a known chance.")
+    chance: Annotated[float, Field(strict=True, ge=0.01, le=1)] = Field(
+        0.2, description="Chance of a candidate that passes the gates below to be verified."
+    )
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        return Lottery(self.chance, len(ladder.labels))
+
+    def terminal_chance(self) -> float:
+        return self.chance

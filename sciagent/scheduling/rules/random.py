@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 WINDOW = 512  # candidates of each rung that take part in a draw
 
@@ -46,3 +48,12 @@ def _digest(shown: Sequence[NDArray[np.intp]]) -> int:
     for rung, rows in enumerate(shown):
         digest.update(np.int64(rung).tobytes() + np.asarray(rows, dtype=np.int64).tobytes() + b"|")
     return int.from_bytes(digest.digest(), "little")
+
+
+class RandomSpec(SchedulerSpec):
+    """Runs the next rung of an open candidate drawn at random, with the campaign's seed."""
+
+    kind: Literal["random"] = Field(description="Draw at random: the baseline.")
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        return Random(ladder.seed)

@@ -1,14 +1,19 @@
-"""Schedulers that run the ladder one rung at a time: a rule selects the next candidates of each rung."""
+"""Schedulers that run the ladder one rung at a time: a rule selects the next candidates of each rung.
+
+Also the base class of the settings of all schedulers, which make the rule.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.ladder import PaidIndex, Tier
+from sciagent.inputs.validation import Part
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
@@ -76,6 +81,51 @@ class RungRule(ABC):
     def ends_with(self, remaining: int | None) -> bool:
         """Returns whether the campaign is over. remaining: jobs that the terminal rung may still start."""
         return remaining == 0
+
+
+@dataclass(frozen=True)
+class PaidLadder:
+    """The rungs that a scheduler buys: the paid ones up to the terminal rung, in order."""
+
+    labels: tuple[str, ...]
+    """(k,) labels of the rungs in the campaign file."""
+    tiers: tuple[Tier, ...]
+    """(k,) tiers of the rungs."""
+    seed: int
+    """Seed of the campaign, for draws."""
+
+    @property
+    def terminal(self) -> PaidIndex:
+        """The last rung; 0 if nothing is bought."""
+        return PaidIndex(max(len(self.labels) - 1, 0))
+
+
+class SchedulerSpec(Part, ABC):
+    """Base class of a scheduler's settings in a campaign file. A subclass states `kind` as the literal by which a file
+    names it, and a description of each of its fields."""
+
+    may_skip: ClassVar[bool] = False
+    """Whether a candidate may skip a paid rung."""
+    knows_chance: ClassVar[bool] = False
+    """Whether each candidate's chance of a terminal verification is known beforehand. `terminal_chance` states it."""
+
+    kind: str
+    """The name of the scheduler in a file."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns the kind, as a campaign file names it."""
+        [kind] = get_args(cls.model_fields["kind"].annotation)
+        return str(kind)
+
+    @abstractmethod
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        """Returns the rule by which candidates climb this ladder."""
+
+    def terminal_chance(self) -> float | None:
+        """Returns the chance of a terminal verification, in (0, 1]: a candidate that passes the rungs below is verified
+        if its lot is smaller. None unless `knows_chance`."""
+        return None
 
 
 def waiting_in(pool: CandidatePool) -> list[Waiting]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Thresholds(RungRule):
@@ -22,3 +25,12 @@ class Thresholds(RungRule):
                 why = "thresholds: passed the cheaper rungs" + ("" if math.isnan(score) else f"; score {score:.3f}")
                 purchases.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
         return purchases
+
+
+class ThresholdsSpec(SchedulerSpec):
+    """A candidate goes on to the next rung if it passes the gate of the last one."""
+
+    kind: Literal["thresholds"] = Field(description="Promote by gates.")
+
+    def rule(self, ladder: PaidLadder) -> RungRule:
+        return Thresholds()

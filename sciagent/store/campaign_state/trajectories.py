@@ -24,7 +24,6 @@ Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
 NOT_HERE = "not sampled here: a client stated the answer, without its tokens"
-OLD = "recorded before sciagent kept the distribution that tokens were drawn from"
 
 
 class Asked(NamedTuple):
@@ -36,14 +35,6 @@ class Asked(NamedTuple):
 
 def now(connection: Connection) -> Asked:
     return Asked(read_watermark(connection), db_now(connection))
-
-
-def untrainable(turn: Mapping[Any, Any]) -> str | None:
-    """Returns why no policy gradient may use a turn; None if one may. turn: a row with `output_ids`, `behaviour` and
-    `untrainable`."""
-    if turn["untrainable"] is not None:
-        return str(turn["untrainable"])
-    return OLD if turn["behaviour"] is None else None
 
 
 @dataclass(frozen=True)
@@ -155,11 +146,6 @@ def end(connection: Connection, trajectory_id: int, why: str) -> None:
     """End a trajectory."""
     values = {"state": ENDED, "ended_at": db_now(connection), "ended_why": why}
     connection.execute(sa.update(t.trajectory).where(_J.id == trajectory_id).values(values))
-
-
-def why_ended(ended_why: str | None, settings: Mapping[str, Any]) -> str | None:
-    """Returns why a trajectory ended. The settings held the reason before the column `ended_why` existed."""
-    return ended_why or settings.get("ended")
 
 
 def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, Mapping[str, Any]]:

@@ -85,7 +85,7 @@ reward_version = table(
     reference("previous_id", "reward_version", nullable=True),
     needed(String(100), "code_version"),
     needed(UtcDateTime, "at"),
-    optional(Json, "guards"),  # statistics of each policy; None: published before there were guards
+    needed(Json, "guards"),  # statistics of each policy
     optional(Key, "scope"),  # hash of the ids of the groups that it has the rewards of; None: of all episodes
     UniqueConstraint("campaign_id", "number"),
     Index("ix_reward_version_scope", "campaign_id", "scope"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-HEAD = "0016"  # the revision of the last script, as `head` reads it
+HEAD = "0001"  # the revision of the last script, as `head` reads it
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
 SNAPSHOT = "sqlite.sql"
 VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))

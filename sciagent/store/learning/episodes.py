@@ -58,6 +58,12 @@ class EpisodeTurn:
     """Hash of all that the model had seen before the turn; equal for equal conversations."""
     proposals: tuple[ProposalRow, ...]
 
+    @property
+    def new_candidates(self) -> list[int]:
+        """The ids of the candidates that were new in the turn, each once, in the order of their proposals."""
+        new = (proposal.candidate_id for proposal in self.proposals if proposal.status == "new")
+        return list(dict.fromkeys(id_ for id_ in new if id_ is not None))
+
 
 def episodes(
     connection: Connection, campaign_id: int, as_of: int, only: Collection[int] | None = None

@@ -99,7 +99,7 @@ class NamedPolicy(NamedTuple):
 
     name: str
     hash: str | None
-    """None if the ledger does not know the weights, as for episodes from before it kept policies."""
+    """None if no model answered in its first turn, as of a script."""
 
 
 def of_episodes(connection: Connection, trajectory_ids: Sequence[int]) -> dict[int, NamedPolicy]:

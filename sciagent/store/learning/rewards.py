@@ -31,8 +31,8 @@ class RewardVersionRow(NamedTuple):
     law: int | None
     """Id of the row of `law`; None if no law was used."""
     previous_id: int | None
-    guards: dict[str, Any] | None
-    """Statistics of each policy; None if the version was published before there were guards."""
+    guards: dict[str, Any]
+    """Statistics of each policy."""
     scope: str | None
     """Hash of the ids of the groups that it has the rewards of; None: of all episodes of the campaign."""
 
@@ -126,7 +126,7 @@ def write_version(
     watermark: int,
     law: int | None,
     previous_id: int | None,
-    guards: Mapping[str, Any] | None = None,
+    guards: Mapping[str, Any],
     scope: str | None = None,
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
@@ -142,8 +142,9 @@ def write_version(
         "previous_id": previous_id,
         "code_version": code_version(),
         "at": db_now(connection),
+        "guards": dict(guards),
         "scope": scope,
-    } | ({} if guards is None else {"guards": dict(guards)})
+    }
     return int(connection.execute(sa.insert(t.reward_version).values(values).returning(_V.id)).scalar_one())
 
 

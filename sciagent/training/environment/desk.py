@@ -24,7 +24,7 @@ from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import Asked
 from sciagent.store.learning import groups as group_rows
-from sciagent.training.environment.statements import ClientPolicy, EpisodeWish
+from sciagent.training.environment.statements import ClientPolicy, EpisodeRequest
 from sciagent.training.rollouts.drive import count, model_spec, obstacle, seed_source
 from sciagent.training.rollouts.groups import EpisodeReply, Group, OpenedEpisode, RolloutPlan, Sibling, break_group
 from sciagent.training.rollouts.runner import RolloutRunner
@@ -78,7 +78,7 @@ class EpisodeDesk:
         """The episodes that go on, by number; those of a group are opened together."""
         self.ended: dict[int, OpenEpisode] = {}
         """The latest episodes that have ended, by number."""
-        self._waiting: dict[str, tuple[EpisodeWish, list[OpenEpisode]]] = {}
+        self._waiting: dict[str, tuple[EpisodeRequest, list[OpenEpisode]]] = {}
         """By the client's name of a group, its episodes that no client has taken yet."""
         self._runners: dict[str, RolloutRunner] = {}
 
@@ -89,22 +89,22 @@ class EpisodeDesk:
                 if "client" in row.task:
                     break_group(connection, row, "its environment was stopped")
 
-    def open(self, driver: Driver, wish: EpisodeWish) -> OpenEpisode:
+    def open(self, driver: Driver, request: EpisodeRequest) -> OpenEpisode:
         """Opens an episode, or the next one of a group that was opened before. Raises EpisodeError."""
         if (why := obstacle(driver)) is not None:
             raise EpisodeError(409, f"no further episode begins: {why}")
-        name = wish.group
+        name = request.group
         if name is not None and name in self._waiting:
             first, left = self._waiting[name]
-            if wish != first:
+            if request != first:
                 raise EpisodeError(
-                    409, f'group "{name}" was opened with {_differences(first, wish)}; take another name'
+                    409, f'group "{name}" was opened with {_differences(first, request)}; take another name'
                 )
         else:
-            left = self._opened(driver, wish)
+            left = self._opened(driver, request)
         taken = left.pop(0)
         if name is not None and left:
-            self._waiting[name] = wish, left
+            self._waiting[name] = request, left
         elif name is not None:
             self._waiting.pop(name, None)
         taken.used = time.monotonic()
@@ -114,21 +114,21 @@ class EpisodeDesk:
         """Returns the schemas of the tools in OpenAI's format."""
         return self._runner(driver, policy).schemas
 
-    def _opened(self, driver: Driver, wish: EpisodeWish) -> list[OpenEpisode]:
+    def _opened(self, driver: Driver, request: EpisodeRequest) -> list[OpenEpisode]:
         """Opens a group; returns its episodes."""
-        if len(self.episodes) + wish.siblings > self._most:
+        if len(self.episodes) + request.siblings > self._most:
             message = f"{len(self.episodes)} episodes are open, and at most {self._most} may be; end some first"
             raise EpisodeError(429, message)
-        runner = self._runner(driver, wish.policy)
-        seed = wish.seed
-        if wish.task is not None:
-            seed = task_seed(driver.built.spec.seed, wish.task)
-        plan = RolloutPlan(1, wish.siblings, self._turns, wish.policy, wish.purpose, seed, wish.group or "")
+        runner = self._runner(driver, request.policy)
+        seed = request.seed
+        if request.task is not None:
+            seed = task_seed(driver.built.spec.seed, request.task)
+        plan = RolloutPlan(1, request.siblings, self._turns, request.policy, request.purpose, seed, request.group or "")
         [group] = runner.opened(plan)
         with driver.built.ledger.read() as connection:
             asked = trajectories.now(connection)
         episodes = [
-            OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), wish.policy, asked)
+            OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), request.policy, asked)
             for sibling in group.siblings
         ]
         self.episodes |= {episode.number: episode for episode in episodes}
@@ -177,13 +177,13 @@ class EpisodeDesk:
         with driver.built.ledger.read() as connection:
             asked = trajectories.now(connection)
         for episode, answer, _, reply in turns:
-            said = _reply(episode)
+            next_reply = _reply(episode)
             episode.asked = asked
             episode.used = time.monotonic()
-            episode.last = (answer, said)
-            if said.done:
+            episode.last = (answer, next_reply)
+            if next_reply.done:
                 self._forget(episode)
-            reply.set_result(said)
+            reply.set_result(next_reply)
 
     def end(self, episode: OpenEpisode, why: str, is_abandoned: bool = False) -> None:
         """Ends an episode that goes on; one that has ended stays as it is."""
@@ -245,8 +245,8 @@ def _is_next(turn: SentTurn) -> bool:
     return False
 
 
-def _differences(first: EpisodeWish, wish: EpisodeWish) -> str:
-    others = vars(wish)
+def _differences(first: EpisodeRequest, request: EpisodeRequest) -> str:
+    others = vars(request)
     return ", ".join(
         f"{name} {value!r}, not {others[name]!r}" for name, value in vars(first).items() if others[name] != value
     )

@@ -32,7 +32,7 @@ from sciagent.store.learning import episodes, groups, rewards
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.desk import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
-from sciagent.training.environment.statements import EpisodeWish, shown, stated_answer, stated_call
+from sciagent.training.environment.statements import EpisodeRequest, shown, stated_answer, stated_call
 from sciagent.training.rollouts.drive import obstacle
 from sciagent.training.rollouts.groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 
@@ -219,8 +219,8 @@ class Environment:
         them the name begins a new group. policy: name and version of what answers, as the ledger is to keep it.
         Raises EpisodeError.
         """
-        wish = EpisodeWish(task, seed, group, siblings, policy, purpose)
-        return LadderEpisode(self, self._do(lambda driver: self._desk.open(driver, wish)).opened)
+        request = EpisodeRequest(task, seed, group, siblings, policy, purpose)
+        return LadderEpisode(self, self._do(lambda driver: self._desk.open(driver, request)).opened)
 
     def episode(self, number: int) -> LadderEpisode:
         """Returns an episode that was opened here. Raises EpisodeError."""

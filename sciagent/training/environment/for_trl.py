@@ -63,7 +63,7 @@ class _TrlEpisode:
         self._ladder = ladder
         self._episode: LadderEpisode | None = None
         self._ended: str | None = None
-        self._told = 0.0  # time of the last reply, in seconds of the monotonic clock
+        self._replied_at = 0.0  # time of the last reply, in seconds of the monotonic clock
 
     def reset(self, task: int | None = None, purpose: Purpose = "rollout", **row: Any) -> str:
         """Opens the next episode of a task; returns what follows the last message of the prompt."""
@@ -73,17 +73,17 @@ class _TrlEpisode:
         self._episode = ladder.environment.open(
             task, group=group, siblings=ladder.siblings, policy=ladder.policy, purpose=purpose
         )
-        self._told = time.monotonic()
+        self._replied_at = time.monotonic()
         ladder.begin(self)
-        said = {message["role"]: str(message["content"]) for message in self._episode.messages}
+        contents = {message["role"]: str(message["content"]) for message in self._episode.messages}
         is_instructed = any(message["role"] == "system" for message in row.get("prompt", ()))
-        return said["user"] if is_instructed else f"{said['system']}\n\n{said['user']}"
+        return contents["user"] if is_instructed else f"{contents['system']}\n\n{contents['user']}"
 
     def get_reward(self) -> float | None:
         """Ends the episode; returns its reward in hits or utility, None if it is undecided."""
         assert self._episode is not None  # TRL resets an environment first
         self._ladder.end_all()
-        waited = time.monotonic() - self._told
+        waited = time.monotonic() - self._replied_at
         return self._episode.end(max(0.0, self._ladder.wait - waited)).outcome
 
     def _leave(self) -> None:
@@ -97,7 +97,7 @@ class _TrlEpisode:
             return f"The episode has ended: {self._ended}."
         reply = self._episode.call(name, arguments)
         self._ended = reply.ended
-        self._told = time.monotonic()
+        self._replied_at = time.monotonic()
         return "\n".join(str(message["content"]) for message in reply.messages)
 
 
@@ -141,12 +141,12 @@ def _hint(schema: Mapping[str, Any]) -> Any:
 
 def _description(name: str, schema: Mapping[str, Any]) -> str:
     """Returns the description in one line, with the limits that types do not state, and the choices at its end."""
-    said = [" ".join(str(schema.get("description", name)).split())]
+    phrases = [" ".join(str(schema.get("description", name)).split())]
     for each in _variants(schema):
         if "minimum" in each and "maximum" in each:
-            said.append(f"from {each['minimum']:g} to {each['maximum']:g}")
+            phrases.append(f"from {each['minimum']:g} to {each['maximum']:g}")
     if (parts := schema.get("items", {}).get("properties")) is not None:
-        said.append("each with " + ", ".join(f"{key} ({part['description']})" for key, part in parts.items()))
+        phrases.append("each with " + ", ".join(f"{key} ({part['description']})" for key, part in parts.items()))
     choices = [choice for each in _variants(schema) for choice in each.get("enum", ())]
-    text = "; ".join(said)
+    text = "; ".join(phrases)
     return f"{text} (choices: {json.dumps(choices)})" if choices else text

@@ -72,13 +72,13 @@ class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderSt
         """Takes a turn. timeout_s: is not used; a turn is carried out once it was sent. Raises EpisodeError."""
         episode = self._opened()
         if action.message is not None:
-            said = episode.turn(action.message, action.usage)
+            reply = episode.turn(action.message, action.usage)
         elif action.tool is not None:
-            said = episode.call(action.tool, action.arguments)
+            reply = episode.call(action.tool, action.arguments)
         else:
             raise EpisodeError(400, "an action needs `tool` with `arguments`, or `message`")
         return LadderObservation(
-            messages=[dict(each) for each in said.messages], reward=said.reward, done=said.done, ended=said.ended
+            messages=[dict(each) for each in reply.messages], reward=reply.reward, done=reply.done, ended=reply.ended
         )
 
     @property

@@ -22,8 +22,8 @@ PURPOSES = tuple(name for name in get_args(Purpose) if name != "campaign")
 
 
 @dataclass(frozen=True)
-class EpisodeWish:
-    """The wishes of a client for an episode. Wishes that name one group must be equal."""
+class EpisodeRequest:
+    """An episode as a client asks for it. Requests that name one group must be equal."""
 
     task: int | None = None
     """Number of the task; it determines the seed."""

@@ -126,8 +126,8 @@ class Pool:
         command = [sys.executable, "-m", "sciagent.training.evaluation.worker"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
         process = subprocess.Popen(command, **pipes)
-        told = {"url": self._ledger.url.render_as_string(hide_password=False)}
-        _tell(process, json.dumps(told | {"artifacts": str(self._ledger.artifacts.root)}))
+        url = self._ledger.url.render_as_string(hide_password=False)
+        _tell(process, json.dumps({"url": url, "artifacts": str(self._ledger.artifacts.root)}))
         with self._lock:
             self._processes.add(process)
         return process

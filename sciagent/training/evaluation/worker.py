@@ -45,8 +45,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print is no answer
-    told = json.loads(sys.stdin.readline())
-    ledger = Ledger(told["url"], None if told["artifacts"] is None else Path(told["artifacts"]))
+    place = json.loads(sys.stdin.readline())
+    ledger = Ledger(place["url"], None if place["artifacts"] is None else Path(place["artifacts"]))
     runs = CampaignRuns(ledger)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.training.building import table
-from sciagent.training.datasets import KINDS, ExportedDataset, Kind, check_empty
+from sciagent.training.datasets import ExportedDataset, check_empty
 from sciagent.training.exports.formats import (
     huggingface,
     skyrl_conversations,
@@ -28,6 +28,7 @@ from sciagent.training.exports.formats import (
     verl_tokens,
 )
 from sciagent.training.exports.source import UNKNOWN, DatasetFolder
+from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
 """Writes the files of an export into an empty folder; returns the number of rows by file. The counter takes the numbers
@@ -48,14 +49,14 @@ SFT = Exporter(trl_sft.write, trl_sft.USAGE)
 VERL_SFT = Exporter(verl_conversations.write, verl_conversations.USAGE)
 SKYRL_SFT = Exporter(skyrl_conversations.write, skyrl_conversations.USAGE)
 
-FORMATS: Mapping[str, Mapping[Kind, Exporter]] = {
+FORMATS: Mapping[str, Mapping[DatasetKind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
     "trl-dpo": {"preference": Exporter(trl_preferences.write, trl_preferences.DPO_USAGE)},
     "trl-kto": {"unpaired": Exporter(trl_preferences.write, trl_preferences.KTO_USAGE)},
     "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
     "verl": {"rows": Exporter(verl_tokens.write, verl_tokens.USAGE), "sft": VERL_SFT, "hindsight": VERL_SFT},
     "skyrl": {"rows": Exporter(skyrl_tokens.write, skyrl_tokens.USAGE), "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
-    "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in KINDS},
+    "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in DATASET_KINDS},
 }
 """Exporters by format and kind of data set."""
 

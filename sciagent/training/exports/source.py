@@ -27,16 +27,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from sciagent.agent.trace import CONTEXT
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet import ArrowRows
 from sciagent.training.building import COLUMNS
 from sciagent.training.columns import EPISODE, Cells, TableColumn, schema
-from sciagent.training.datasets import KINDS, Kind
 from sciagent.training.exports import loaders
 from sciagent.training.reading import EVALUATION
+from sciagent.training.settings import DATASET_KINDS, DatasetKind
 from sciagent.training.splits import SPLITS, Split
 
 BATCH = 64  # rows in memory together
@@ -50,9 +50,11 @@ class DatasetFolder:
         self.path = path
         found = _opened(path, "train").schema_arrow
         about = {name.decode(): value.decode() for name, value in (found.metadata or {}).items()}
-        if about.get("dataset") not in get_args(Kind):
-            raise UsageError(f"{path} is no data set of sciagent; `sciagent dataset build` makes {', '.join(KINDS)}")
-        self.kind: Kind = next(kind for kind in KINDS if kind == about["dataset"])
+        if about.get("dataset") not in DATASET_KINDS:
+            raise UsageError(
+                f"{path} is no data set of sciagent; `sciagent dataset build` makes {', '.join(DATASET_KINDS)}"
+            )
+        self.kind: DatasetKind = next(kind for kind in DATASET_KINDS if kind == about["dataset"])
         if found.names != [column.name for column in COLUMNS[self.kind]]:
             raise UsageError(f"{path} has other columns than data sets of this version; build it again")
         self.watermark = int(about["watermark"])
@@ -348,7 +350,7 @@ FIELDS = {
     "last": ("truth", "whether no later row of the episode follows"),
     "temperature": ("number", "at which the tokens were drawn"),
 }
-"""Kind and meaning of the fields of a `TokenSequence`."""
+"""DatasetKind and meaning of the fields of a `TokenSequence`."""
 
 
 def token_table(source: DatasetFolder, left_out: Counter[str], names: Mapping[str, str]) -> SplitTable:

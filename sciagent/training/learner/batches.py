@@ -17,8 +17,8 @@ import torch
 
 from sciagent.agent.policies.constrained import unpacked
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.settings import LossSettings
 from sciagent.training.learner.values import ValueBatch, value_batch
+from sciagent.training.settings import LearnerConstants
 
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
 """Returns (n, words) bits: the tokens that the schema of an answer allowed at each of its n places, as
@@ -205,7 +205,7 @@ def distribution(logits: Any, temperature: Any, allowed: Any | None) -> Any:
     return torch.log_softmax(logits, dim=-1)
 
 
-def policy_gradient(logprobs: Any, behaviour: Any, advantages: Any, settings: LossSettings) -> PolicyTerms:
+def policy_gradient(logprobs: Any, behaviour: Any, advantages: Any, settings: LearnerConstants) -> PolicyTerms:
     """Returns -min(ρA, clip(ρ)A) with ρ = exp(logprobs - behaviour), and 0 for tokens whose ρ lies outside the mask.
 
     logprobs: (n,) of the policy. behaviour: (n,) of what drew the tokens. advantages: (n,).
@@ -234,7 +234,7 @@ def kl_to_reference(logprobs: Any, reference: Any) -> Any:
     return torch.expm1(difference) - difference
 
 
-def entropy(table: Any) -> Any:
+def entropy_of(table: Any) -> Any:
     """Returns (n,) entropies in nats. table: (n, v) log-probabilities; a token that a grammar excludes adds nothing."""
     p = table.exp()
     return -(p * table.masked_fill(p == 0, 0.0)).sum(dim=-1)

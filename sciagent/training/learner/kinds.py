@@ -64,8 +64,6 @@ class RowKind(NamedTuple):
     units: Callable[[Iterable[tuple[int, Cells]], RowSelection], Iterator[Unit]]
     """Returns what is trained, from the numbered rows of a file."""
     row: Callable[[Cells, Conversations], TrainingRow]
-    needed: tuple[str, ...] = ()
-    """Columns that data sets of earlier versions lack."""
 
 
 def spans_of(text: str) -> tuple[AnswerSpan, ...]:
@@ -206,10 +204,8 @@ def _taught_row(cells: Cells, _: Conversations) -> TrainingRow:
     return distilled_row(cells)
 
 
-DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _taught_row, ("trainable",))
-HINDSIGHT = RowKind(
-    ("hindsight", "skill"), None, _hinted, hinted_row, ("prompt_ids", "answer_ids", "answer_mask", "answer_drawn")
-)
+DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _taught_row)
+HINDSIGHT = RowKind(("hindsight", "skill"), None, _hinted, hinted_row)
 
 
 def valued_row(cells: Cells) -> TrainingRow:
@@ -258,8 +254,9 @@ def _valued_row(cells: Cells, _: Conversations) -> TrainingRow:
     return valued_row(cells)
 
 
-NEEDED = ("trainable", "turn_rewards")
-PPO = RowKind(("rows",), ("campaign", "group", "episode", "ids", "turns", *NEEDED), _valued_units, _valued_row, NEEDED)
+PPO = RowKind(
+    ("rows",), ("campaign", "group", "episode", "ids", "turns", "trainable", "turn_rewards"), _valued_units, _valued_row
+)
 
 
 HELD = 16  # row groups of Parquet in memory
@@ -273,7 +270,7 @@ class DatasetRows:
 
     def __init__(self, folder: Path, training: str, conversations: Conversations, context: int) -> None:
         """training: a name in `KINDS`. context: rows with more tokens are left out. Raises UsageError for a folder that
-        is no data set, of another kind, or of an earlier version."""
+        is no data set, or one of another kind."""
         import pyarrow.parquet as pq
 
         self._kind = KINDS[training]
@@ -288,11 +285,6 @@ class DatasetRows:
             raise UsageError(
                 f"{folder} is a data set of {kind or 'unknown kind'}; `train {training}` takes "
                 f"{' or '.join(wanted)}: sciagent dataset build {wanted[0]}"
-            )
-        if missing := [name for name in self._kind.needed if name not in table.names]:
-            raise UsageError(
-                f"{folder} was built by an earlier version, without the columns {', '.join(missing)} that "
-                f"`train {training}` needs; build it again: sciagent dataset build {kind}"
             )
         self._held: OrderedDict[int, list[Cells]] = OrderedDict()
         self._ends: list[int] = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sciagent.agent import models
@@ -19,10 +18,10 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import loading
 from sciagent.training.learner.kinds import FILE, DatasetRows, Unit
 from sciagent.training.learner.loading import LoadedModel, load
-from sciagent.training.learner.settings import TeacherShare, TrainingWish
 from sciagent.training.learner.state import RunFolder
 from sciagent.training.learner.step import Learner, StepMetrics, Teacher
 from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -56,40 +55,42 @@ def planned(units: Sequence[Unit], rows: int, epochs: int, seed: int) -> Iterato
                 taken = []
 
 
-def teachers_of(wish: TrainingWish, loaded: LoadedModel) -> list[tuple[Teacher, LoadedModel]]:
+def teachers_of(settings: TrainingSettings, loaded: LoadedModel) -> list[tuple[Teacher, LoadedModel]]:
     """Returns the teachers of a run, each with where it comes from.
 
     Raises UnknownNameError for an unknown model, UsageError for one with other tokens than the model that is trained.
     """
-    if wish.training == "hindsight":
+    if settings.training == "hindsight":
         return [(Teacher(loaded.reference()), loaded)]
-    if wish.training == "distill" and not any(share.weight > 0 for share in wish.teachers):
-        raise UsageError("distillation needs a teacher: --teacher NAME, a model in `sciagent models list`")
-    return [(_teacher(share, found := load(share.name), loaded), found) for share in wish.teachers]
+    teachers = []
+    for name, weight in settings.teachers.items():
+        found = load(name)
+        teachers.append((_teacher(name, weight, found, loaded), found))
+    return teachers
 
 
-def _teacher(share: TeacherShare, found: LoadedModel, student: LoadedModel) -> Teacher:
+def _teacher(name: str, weight: float, found: LoadedModel, student: LoadedModel) -> Teacher:
     own, other = (each.tokenizer.get_vocab() for each in (student, found))
     if own != other:
         differ = sum(own.get(token) != other.get(token) for token in own.keys() | other.keys())
         raise UsageError(
-            f"{share.name} cannot teach {student.card.name}: {differ} tokens of their vocabularies differ. "
+            f"{name} cannot teach {student.card.name}: {differ} tokens of their vocabularies differ. "
             "A teacher and its student need the same tokenizer"
         )
     sizes = [int(each.model.config.get_text_config().vocab_size) for each in (student, found)]
     if sizes[0] != sizes[1]:
-        raise UsageError(f"{share.name} cannot teach {student.card.name}: it has {sizes[1]} logits, not {sizes[0]}")
-    return Teacher(found.model.requires_grad_(False).eval(), share.weight)
+        raise UsageError(f"{name} cannot teach {student.card.name}: it has {sizes[1]} logits, not {sizes[0]}")
+    return Teacher(found.model.requires_grad_(False).eval(), weight)
 
 
-ELSEWHERE = ("rows", "out", "threads", "save_every", "teachers")
-"""Fields of the task that do not decide what comes out, or that a run's folder holds in another form."""
+ELSEWHERE = {"rows", "out", "name", "threads", "save_every", "teachers", "constants"}
+"""Settings that do not decide what comes out, or that a run's folder holds in another form."""
 
 Tell = Callable[[TrainedStep, int], None]
 """Is told each step, and how many there are at most."""
 
 
-def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolicy:
+def train(settings: TrainingSettings, ledger: Ledger | None, tell: Tell) -> TrainedPolicy:
     """Trains a model, or goes on with a run that was ended. ledger: gets the new policy; None for none.
 
     Of several processes (`accelerate launch`) each trains its share of the rows. The main one writes the folder, adds
@@ -99,10 +100,10 @@ def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolic
     """
     import torch
 
-    if wish.threads:
-        torch.set_num_threads(wish.threads)
-    loading.check_name(wish.name, wish.out)
-    run = _Run(wish)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    loading.check_name(settings.new_name, settings.out)
+    run = _Run(settings)
     try:
         over = run.take_steps(tell)
     except KeyboardInterrupt:
@@ -114,25 +115,25 @@ def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolic
 class _Run:
     """A training run: its model, its rows, its folder, and the last step that was taken."""
 
-    def __init__(self, wish: TrainingWish) -> None:
-        self._wish = wish
-        self._loaded = load(wish.model, wish.rank, wish.seed)
-        teachers = teachers_of(wish, self._loaded)
+    def __init__(self, settings: TrainingSettings) -> None:
+        self._settings = settings
+        self._loaded = load(settings.model, settings.lora, settings.seed)
+        teachers = teachers_of(settings, self._loaded)
         context = min(each.context for each in [self._loaded, *(found for _, found in teachers)])
-        self._data = DatasetRows(wish.rows, wish.training, self._loaded.conversations, context)
-        steps = list(planned(self._data.units, wish.rows_per_step, wish.epochs, wish.seed))
-        self.stopped_by = "rows" if wish.steps is None or wish.steps >= len(steps) else "steps"
-        self._steps = steps[: wish.steps]
+        self._data = DatasetRows(settings.rows, settings.training, self._loaded.conversations, context)
+        steps = list(planned(self._data.units, settings.rows_per_step, settings.epochs, settings.seed))
+        self.stopped_by = "rows" if settings.steps is None or settings.steps >= len(steps) else "steps"
+        self._steps = steps[: settings.steps]
         if not steps:
             why = "; ".join(f"{reason}: {n}" for reason, n in sorted(self._data.left_out.items()))
-            raise UsageError(f"{wish.rows} has nothing to learn from{f' ({why})' if why else ''}")
-        self._asked = _asked(wish, self._loaded, {found.card.policy: teacher.weight for teacher, found in teachers})
+            raise UsageError(f"{settings.rows} has nothing to learn from{f' ({why})' if why else ''}")
+        self._asked = _asked(settings, self._loaded, {found.card.policy: teacher.weight for teacher, found in teachers})
         with processes().main_process_first():
-            self.folder = RunFolder(wish.out, self._asked)
-        self._learner = _learner(wish, self._loaded, [teacher for teacher, _ in teachers])
+            self.folder = RunFolder(settings.out, self._asked)
+        self._learner = _learner(settings, self._loaded, [teacher for teacher, _ in teachers])
         self.done = self.folder.restore(self._learner)
         self._begun = self.done
-        self._is_written = loading.is_written(wish.out, self.done)
+        self._is_written = loading.is_written(settings.out, self.done)
 
     @property
     def _is_main(self) -> bool:
@@ -140,19 +141,19 @@ class _Run:
 
     def take_steps(self, tell: Tell) -> bool:
         """Takes the steps that are left; returns whether the divergence of the last one is over the budget."""
-        if self.done and _is_over(self._wish, self.folder.metrics()[-1]["kl"]):
+        if self.done and _is_over(self._settings, self.folder.metrics()[-1]["kl"]):
             return True
         for step in self._steps[self.done :]:
             rows = self._data.rows(step.units)
             result = self._learner.step(rows)
             if self._is_main:
-                told = _told(step, len(rows), result)
-                self.folder.add_metrics(told.model_dump())
-                tell(told, len(self._steps))
+                trained = _trained_step(step, len(rows), result)
+                self.folder.add_metrics(trained.model_dump())
+                tell(trained, len(self._steps))
             self.done = step.number
-            if _is_over(self._wish, result.kl):
+            if _is_over(self._settings, result.kl):
                 return True
-            if step.number % self._wish.save_every == 0:
+            if step.number % self._settings.checkpoint_steps == 0:
                 self.folder.save(self._learner, step.number)
         return False
 
@@ -163,15 +164,15 @@ class _Run:
             weights = self._learner.sharded_weights()
             if self._is_main:
                 if weights is None:
-                    loading.write_weights(self._loaded, self._learner.policy, self._wish.out, self.done)
+                    loading.write_weights(self._loaded, self._learner.policy, self._settings.out, self.done)
                 else:
-                    whole = load(self._wish.model, self._wish.rank, self._wish.seed)
+                    whole = load(self._settings.model, self._settings.lora, self._settings.seed)
                     whole.model.load_state_dict(weights, strict=False)
-                    loading.write_weights(whole, whole.model, self._wish.out, self.done)
+                    loading.write_weights(whole, whole.model, self._settings.out, self.done)
         if self._is_main:
-            loading.publish(self._loaded, self._wish.out, self._wish.name, self._asked, ledger)
+            loading.publish(self._loaded, self._settings.out, self._settings.new_name, self._asked, ledger)
         self._learner.accelerator.wait_for_everyone()
-        return models.find(self._wish.name).policy
+        return models.find(self._settings.new_name).policy
 
     def answer(self, policy: str | None, steps: int, stopped_by: str) -> TrainedPolicy:
         return TrainedPolicy(
@@ -179,7 +180,7 @@ class _Run:
             parent=self._loaded.card.policy,
             steps=steps,
             stopped_by=stopped_by,
-            folder=str(self._wish.out),
+            folder=str(self._settings.out),
             left_out={why: n for why, n in sorted(self._data.left_out.items()) if n},
         )
 
@@ -192,29 +193,27 @@ def processes() -> PartialState:
     return PartialState(cpu=not torch.cuda.is_available())
 
 
-def _told(step: PlannedStep, rows: int, result: StepMetrics) -> TrainedStep:
+def _trained_step(step: PlannedStep, rows: int, result: StepMetrics) -> TrainedStep:
     seconds = StepSeconds(sample=0.0, verify=0.0, update=result.seconds)
     numbers = result._replace(seconds=0.0)._asdict() | {"seconds": seconds}
     return TrainedStep(step=step.number, epoch=step.epoch, rows=rows, **numbers)
 
 
-def _is_over(wish: TrainingWish, kl: float | None) -> bool:
-    return wish.kl_budget is not None and kl is not None and kl > wish.kl_budget
+def _is_over(settings: TrainingSettings, kl: float | None) -> bool:
+    return settings.kl_budget is not None and kl is not None and kl > settings.kl_budget
 
 
-def _learner(wish: TrainingWish, loaded: LoadedModel, teachers: Sequence[Teacher]) -> Learner:
-    needed = wish.settings.loss.kl or wish.kl_budget is not None
-    reference = loaded.reference() if needed else None
+def _learner(settings: TrainingSettings, loaded: LoadedModel, teachers: Sequence[Teacher]) -> Learner:
+    needs_reference = settings.kl or settings.kl_budget is not None
+    reference = loaded.reference() if needs_reference else None
     allowed = loaded.grammars.allowed
-    return Learner(loaded.model, wish.settings, reference=reference, teachers=teachers, allowed=allowed)
+    return Learner(loaded.model, settings.learner, reference=reference, teachers=teachers, allowed=allowed)
 
 
-def _asked(wish: TrainingWish, loaded: LoadedModel, teachers: Mapping[str, float]) -> Mapping[str, Any]:
+def _asked(settings: TrainingSettings, loaded: LoadedModel, teachers: Mapping[str, float]) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values. teachers: weights by policy."""
-    with (wish.rows / FILE).open("rb") as stream:
+    with (settings.rows / FILE).open("rb") as stream:
         data = hashlib.file_digest(stream, "sha256").hexdigest()
-    told = {name: value for name, value in asdict(wish).items() if name not in ELSEWHERE}
-    if wish.teachers:
-        told["teachers"] = dict(teachers)
-    told["settings"] = {name: value for name, value in told["settings"].items() if value is not None}
-    return told | {"model": loaded.card.policy, "rows": data}
+    asked = settings.model_dump(mode="json", exclude=ELSEWHERE) | settings.learner.model_dump(mode="json")
+    asked |= {"name": settings.new_name, "model": loaded.card.policy, "rows": data}
+    return asked | {"teachers": dict(teachers)} if settings.teachers else asked

@@ -14,10 +14,20 @@ from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.errors import SciagentError
-from sciagent.training.learner import batches as losses
-from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
+from sciagent.training.learner.batches import (
+    AllowedSets,
+    MicroBatch,
+    distribution,
+    divided,
+    entropy_of,
+    imitation,
+    kl_to_reference,
+    length,
+    micro_batch,
+    policy_gradient,
+    reverse_kl,
+)
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.values import (
     PolicyWithValues,
     explained_variance,
@@ -29,6 +39,7 @@ from sciagent.training.learner.values import (
     valued_rows,
     values_of,
 )
+from sciagent.training.settings import CriticSettings, LearnerSettings
 
 Batches = Sequence[tuple[MicroBatch, bool]]
 """Micro-batches, each with whether it counts: one that only fills up for other processes does not."""
@@ -80,7 +91,7 @@ class Learner:
     def __init__(
         self,
         model: Any,
-        settings: StepSettings,
+        settings: LearnerSettings,
         *,
         reference: Any | None = None,
         teachers: Sequence[Teacher] = (),
@@ -172,16 +183,16 @@ class Learner:
         turns = max(sum(1 for _ in targets(rows)), 1)
         critic = self.settings.critic
         # in this unit, the gradients of policy and values grow alike with the rewards
-        value_factor = 0.0 if critic is None else critic.loss / (turns * (self._value_unit or 1.0))
+        value_factor = 0.0 if critic is None else self.settings.value_loss / (turns * (self._value_unit or 1.0))
         sums = torch.zeros(6, dtype=torch.float64)
         for place, (batch, counts) in enumerate(mine):
             waits = place < len(mine) - 1
             with self.accelerator.no_sync(self.model) if waits else nullcontext():
-                summed, errors, told = self._loss(batch)
+                summed, errors, metric_sums = self._loss(batch)
                 loss = summed / total + value_factor * errors
                 # processes average their gradients; a micro-batch that only fills up counts nothing
                 self.accelerator.backward(loss * self.accelerator.num_processes * counts)
-                sums += told * counts
+                sums += metric_sums * counts
         weighted, dropped, kl, entropy, tokens, errors = self.accelerator.reduce(sums.to(self.device), "sum").tolist()
         rewards = [row.reward for row in rows if row.reward is not None]
         return StepMetrics(
@@ -218,33 +229,33 @@ class Learner:
 
     def _loss(self, batch: MicroBatch) -> tuple[Any, Any, Any]:
         """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics."""
-        settings = self.settings.loss
+        settings = self.settings
         logits, errors = self._forward(batch)
-        table = losses.distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
+        table = distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
         logprobs = table.gather(-1, batch.target[:, None])[:, 0]
-        terms = losses.policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
-        loss = torch.where(batch.imitated, losses.imitation(logprobs, batch.advantage), terms.loss)
+        terms = policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
+        loss = torch.where(batch.imitated, imitation(logprobs, batch.advantage), terms.loss)
         dropped = terms.dropped & ~batch.imitated
-        entropy = losses.entropy(table if settings.entropy else table.detach())
+        entropy = entropy_of(table if settings.entropy else table.detach())
         kl = torch.zeros_like(loss)
         regulariser = torch.zeros_like(loss)
         if self.reference is not None:
             there = self._frozen(self.reference, batch.own, batch)
-            kl = losses.kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
+            kl = kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
             # with the ratio, the gradient is that of the divergence of the policy, whatever drew the tokens
             kl = torch.where(batch.imitated, kl, (terms.ratio * kl).masked_fill(terms.dropped, 0.0))
             regulariser = regulariser + settings.kl * kl
         if self.teachers and settings.distillation:
             tables = [self._frozen(teacher.model, batch.teacher, batch) for teacher in self.teachers]
-            gaps = losses.reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
+            gaps = reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
             regulariser = regulariser + settings.distillation * gaps
         if settings.entropy:
             regulariser = regulariser - settings.entropy * entropy
         loss = loss + batch.regularised * regulariser
         summed = (batch.weight * loss).sum()
         n = batch.weight.new_tensor(len(loss))
-        told = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), n, errors])
-        return summed, errors, told.detach().double().cpu()
+        metric_sums = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), n, errors])
+        return summed, errors, metric_sums.detach().double().cpu()
 
     def _forward(self, batch: MicroBatch) -> tuple[Any, Any]:
         """Returns the (n, v) logits of the trained tokens, and the sum of the value loss: 0 without a value head."""
@@ -266,7 +277,7 @@ class Learner:
         """Returns (n, v) log-probabilities by a model that is not trained."""
         with torch.no_grad(), self.accelerator.autocast():
             logits = selected.logits(model)
-            return losses.distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
+            return distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
 
     def state(self) -> Mapping[str, Any]:
         """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""

@@ -28,7 +28,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from sciagent.rewards.credit import gae
 from sciagent.rewards.credit.returns import Numbers, mean_of, outcome_of
 from sciagent.training.learner.rows import TrainingRow, TurnValue
-from sciagent.training.learner.settings import CriticSettings
+from sciagent.training.settings import CriticSettings
 
 Turn = tuple[str, int]
 """A turn: its episode, and its number there."""
@@ -58,7 +58,7 @@ def returns_to_go(rows: Sequence[TrainingRow], settings: CriticSettings) -> Deci
     Raises ValueError for a row without the rewards of its episode.
     """
     nothing = {(row.episode.episode, turn.number): 0.0 for row in rows if row.episode for turn in row.episode.turns}
-    return _advantages(rows, nothing, replace(settings, decay=1.0))
+    return _advantages(rows, nothing, settings.model_copy(update={"decay": 1.0}))
 
 
 def sibling_means(rows: Sequence[TrainingRow], to_go: Decided, otherwise: Values) -> Values:

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -27,11 +26,17 @@ from sciagent.inputs.settings import lease_seconds, models_folder
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.loading import LoadedModel, load
-from sciagent.training.live import engines
-from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live.engines import Engine, InProcessEngine
-from sciagent.training.live.settings import LiveWish
+from sciagent.training.live.engines import (
+    Engine,
+    InProcessEngine,
+    ServedEngine,
+    load_weights,
+    policy_elsewhere,
+    trained_weights,
+)
+from sciagent.training.live.tasks import driven
 from sciagent.training.live.waves import LocalWaves, Stopped, Wave, Waves
+from sciagent.training.settings import LiveSettings
 
 if TYPE_CHECKING:
     from sciagent.training.learner.step import Learner
@@ -50,10 +55,10 @@ class NamedTask(NamedTuple):
     weight: float
 
 
-class ActorWish(NamedTuple):
+class ActorTask(NamedTuple):
     """The task of one actor, which can be sent to another machine."""
 
-    wish: LiveWish
+    settings: LiveSettings
     """With the actor's campaigns alone, and absolute paths."""
     ledger: str
     """URL of the ledger."""
@@ -75,13 +80,13 @@ class SentPolicy(NamedTuple):
 class RolloutActor:
     """One process of rollouts, which drives its campaigns with the runner of a single process."""
 
-    def __init__(self, asked: ActorWish) -> None:
+    def __init__(self, asked: ActorTask) -> None:
         self._asked = asked
         self._stopping = Event()
         self._ledger = Ledger(asked.ledger)
-        self._open, tasks = _entered(lambda: live_tasks.driven(asked.wish, self._ledger))
+        self._open, tasks = _entered(lambda: driven(asked.settings, self._ledger))
         self._waves = LocalWaves(
-            asked.wish, self._ledger, tasks, asked.rewards, asked.context, asked.run, self._stopping
+            asked.settings, self._ledger, tasks, asked.rewards, asked.context, asked.run, self._stopping
         )
         self._learner: Learner | None = None
         self._loaded: LoadedModel | None = None
@@ -119,9 +124,7 @@ class RolloutActor:
             policy.close()
 
     def _served(self, identity: PolicyIdentity) -> BatchPolicy:
-        from sciagent.training.live.engines import policy_elsewhere
-
-        return policy_elsewhere(identity, str(self._asked.wish.endpoint))
+        return policy_elsewhere(identity, str(self._asked.settings.endpoint))
 
     def _local(self, identity: PolicyIdentity, weights: Mapping[str, Any]) -> BatchPolicy:
         """Returns a policy that samples in this process. The model is loaded once, and gets the trained weights."""
@@ -129,12 +132,12 @@ class RolloutActor:
 
         from sciagent.training.learner.step import Learner
 
-        wish = self._asked.wish
+        settings = self._asked.settings
         if self._learner is None or self._loaded is None:
-            torch.set_num_threads(wish.threads or 1)
-            self._loaded = load(wish.model, wish.rank, wish.seed)
-            self._learner = Learner(self._loaded.model, wish.settings)
-        engines.put(self._learner.policy, weights)
+            torch.set_num_threads(settings.threads or 1)
+            self._loaded = load(settings.model, settings.lora, settings.seed)
+            self._learner = Learner(self._loaded.model, settings.learner)
+        load_weights(self._learner.policy, weights)
         return InProcessEngine().policy(self._learner, self._loaded, identity)
 
 
@@ -166,7 +169,7 @@ class SentEngine:
         if self._served is not None:
             policy = self._served.policy(learner, loaded, version)
             return ActorPolicy(SentPolicy(policy.identity(policy.name), None), self._actors)
-        weights = {name: each.cpu() for name, each in engines.trained_weights(learner.policy).items()}
+        weights = {name: each.cpu() for name, each in trained_weights(learner.policy).items()}
         return ActorPolicy(SentPolicy(version, ray.put(weights)), self._actors)
 
     def close(self) -> None:
@@ -196,22 +199,29 @@ class RolloutActors:
     """The actors of a run: `Waves` whose groups several processes roll out side by side."""
 
     def __init__(
-        self, wish: LiveWish, ledger: Ledger, spec: RewardSpec, context: int, run: str, stopping: Event | None = None
+        self,
+        settings: LiveSettings,
+        ledger: Ledger,
+        spec: RewardSpec,
+        context: int,
+        run: str,
+        stopping: Event | None = None,
     ) -> None:
-        """The parameters are those of `LocalWaves`. Raises UsageError without the extra, or for a wrong wish."""
+        """The parameters are those of `LocalWaves`. Raises UsageError without the extra, or for
+        a campaign that is named twice."""
         if find_spec("ray") is None:
             raise UsageError(EXTRA)
         import ray
 
         self._stopping = stopping or Event()
-        found = shares(wish)
+        found = shares(settings)
         self._began = not ray.is_initialized()
         self.tasks = [task for _, tasks in found for task in tasks]
         if self._began:
-            _begin(wish.ray_address, len(found))
+            _begin(None if settings.ray is None else settings.ray.address, len(found))
         url = ledger.url.render_as_string(hide_password=False)
         kind = ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS, max_concurrency=2)(RolloutActor)
-        self._actors = [kind.remote(ActorWish(own, url, spec, context, run)) for own, _ in found]
+        self._actors = [kind.remote(ActorTask(own, url, spec, context, run)) for own, _ in found]
         self._of_task = {task.name: place for place, (_, tasks) in enumerate(found) for task in tasks}
         self._asked([actor.ready.remote() for actor in self._actors])  # its campaigns are in the ledger then
 
@@ -276,16 +286,21 @@ def _flat(sent: SentPolicy) -> tuple[SentPolicy, Any]:
     return sent._replace(weights=None), sent.weights
 
 
-def shares(wish: LiveWish) -> list[tuple[LiveWish, list[NamedTask]]]:
-    """Returns the wish and the tasks of each actor. Raises UsageError for a campaign that is named twice."""
-    named = [NamedTask(load_spec(share.file).campaign, share.weight) for share in wish.tasks]
+def shares(settings: LiveSettings) -> list[tuple[LiveSettings, list[NamedTask]]]:
+    """Returns the settings and the tasks of each actor. Raises UsageError for a campaign that is named twice."""
+    named = [NamedTask(load_spec(share.file).campaign, share.weight) for share in settings.tasks]
     for place, task in enumerate(named):
         if task.name in {each.name for each in named[:place]}:
-            raise UsageError(f"{wish.tasks[place].file}: the campaign {task.name} is named twice")
-    n = min(wish.actors, len(named))
-    absolute = [replace(share, file=share.file.absolute()) for share in wish.tasks]
-    whole = replace(wish, out=wish.out.absolute(), rewards=wish.rewards.absolute())
-    return [(replace(whole, tasks=tuple(absolute[place::n])), named[place::n]) for place in range(n)]
+            raise UsageError(f"{settings.tasks[place].file}: the campaign {task.name} is named twice")
+    n = min(settings.actors, len(named))
+    absolute = [share.model_copy(update={"file": share.file.absolute()}) for share in settings.tasks]
+    of_actors = []
+    for place in range(n):
+        own = settings.with_changes(
+            tasks=absolute[place::n], out=settings.out.absolute(), rewards=settings.rewards.absolute()
+        )
+        of_actors.append((own, named[place::n]))
+    return of_actors
 
 
 def _begin(address: str | None, n: int) -> None:
@@ -305,7 +320,7 @@ def _begin(address: str | None, n: int) -> None:
 
 @contextmanager
 def started(
-    wish: LiveWish,
+    settings: LiveSettings,
     ledger: Ledger,
     spec: RewardSpec,
     context: int,
@@ -315,23 +330,21 @@ def started(
 ) -> Iterator[tuple[Engine, Waves]]:
     """Yields the engine and what rolls out the groups. At the end the ladder decides about all candidates.
 
-    engine: None for the one that the wish names. The other parameters are those of `LocalWaves`.
+    engine: None for the one that the settings name. The other parameters are those of `LocalWaves`.
     """
-    if not wish.actors:
-        with closing(engine or _engine_of(wish)) as own, live_tasks.driven(wish, ledger) as tasks:
-            yield own, LocalWaves(wish, ledger, tasks, spec, context, run, stopping)
+    if not settings.actors:
+        with closing(engine or _engine_of(settings)) as own, driven(settings, ledger) as tasks:
+            yield own, LocalWaves(settings, ledger, tasks, spec, context, run, stopping)
         return
 
-    served = engine or (_engine_of(wish) if wish.endpoint else None)
-    with closing(RolloutActors(wish, ledger, spec, context, run, stopping)) as actors:
+    served = engine or (_engine_of(settings) if settings.endpoint else None)
+    with closing(RolloutActors(settings, ledger, spec, context, run, stopping)) as actors:
         with closing(SentEngine(served, actors)) as sent:
             yield sent, actors
         actors.finish()
 
 
-def _engine_of(wish: LiveWish) -> Engine:
-    if wish.endpoint is None:
-        return InProcessEngine(is_beside=wish.ahead > 0)
-    from sciagent.training.live.engines import ServedEngine
-
-    return ServedEngine(wish.endpoint, wish.name, wish.out / "adapters", versions=wish.lag + 1)
+def _engine_of(settings: LiveSettings) -> Engine:
+    if settings.endpoint is None:
+        return InProcessEngine(is_beside=settings.ahead > 0)
+    return ServedEngine(settings.endpoint, settings.new_name, settings.out / "adapters", versions=settings.lag + 1)

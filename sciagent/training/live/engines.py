@@ -22,8 +22,7 @@ from sciagent.agent.models import Model, ModelError
 from sciagent.agent.policies.batches import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.local import InMemoryPolicy
-from sciagent.agent.serving import served as lora_adapters
-from sciagent.agent.serving import served as served_cards
+from sciagent.agent.serving import served
 from sciagent.agent.serving.served import ServedCard
 from sciagent.domain.policies import PolicyIdentity
 from sciagent.errors import UsageError
@@ -47,7 +46,7 @@ class Version(NamedTuple):
         return [list(astuple(self.identity)), self.steps, self.weights]
 
 
-def of_note(noted: list[Any] | None) -> Version | None:
+def from_checkpoint(noted: list[Any] | None) -> Version | None:
     """Returns the version that a checkpoint has kept; None for none."""
     return None if noted is None else Version(PolicyIdentity(*noted[0]), noted[1], noted[2])
 
@@ -57,26 +56,26 @@ def trained_weights(model: Any) -> Mapping[str, Any]:
     return {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
 
 
-def put(model: Any, weights: Mapping[str, Any]) -> None:
+def load_weights(model: Any, weights: Mapping[str, Any]) -> None:
     """Gives a model trained weights."""
     model.load_state_dict(weights, strict=False)
 
 
 @contextmanager
-def holding(model: Any, weights: Mapping[str, Any] | None) -> Iterator[None]:
+def weights_swapped(model: Any, weights: Mapping[str, Any] | None) -> Iterator[None]:
     """Gives a model other trained weights for the time of the context; None: it keeps its own."""
     if weights is None:
         yield
         return
     own = trained_weights(model)
-    put(model, weights)
+    load_weights(model, weights)
     try:
         yield
     finally:
-        put(model, own)
+        load_weights(model, own)
 
 
-def of_card(card: Model) -> PolicyIdentity:
+def identity_of_model(card: Model) -> PolicyIdentity:
     """Returns the identity of a model of this machine."""
     return PolicyIdentity(card.policy, "in process", card.sha256)
 
@@ -125,7 +124,7 @@ class InProcessEngine:
     def _copied(self, model: Any) -> Any:
         if self._copy is None:
             self._copy = copy.deepcopy(model)
-        put(self._copy, trained_weights(model))
+        load_weights(self._copy, trained_weights(model))
         return self._copy
 
     def close(self) -> None:
@@ -200,8 +199,8 @@ class ServedEngine:
     def _check_base(self, loaded: LoadedModel) -> None:
         """Raises UsageError unless the server has the weights below the trained adapter."""
         card = loaded.card
-        bases = lora_adapters.served_bases(self._endpoint)
-        hashes = [known.base_sha256 for name in bases if (known := served_cards.served_card(name)) is not None]
+        bases = served.served_bases(self._endpoint)
+        hashes = [known.base_sha256 for name in bases if (known := served.served_card(name)) is not None]
         if card.sha256 not in hashes:
             there = ", ".join(bases) or "no model"
             raise UsageError(
@@ -214,7 +213,7 @@ class ServedEngine:
         folder = self._folder / version.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         write_adapter(loaded, learner.policy, folder)
-        return lora_adapters.load_adapter(self._endpoint, version.name, folder)
+        return served.load_adapter(self._endpoint, version.name, folder)
 
     def _unload(self, kept: int) -> None:
         """Unloads all versions but the last ones, those of a run that was killed among them."""
@@ -224,9 +223,9 @@ class ServedEngine:
         for policy in old:
             policy.close()
         names = {policy.name for policy in self._asked}
-        for served in lora_adapters.loaded_adapters(self._endpoint):
-            if served.partition("@")[0] == self._name and served not in names:
-                lora_adapters.unload_adapter(self._endpoint, served)
+        for adapter in served.loaded_adapters(self._endpoint):
+            if adapter.partition("@")[0] == self._name and adapter not in names:
+                served.unload_adapter(self._endpoint, adapter)
         for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -239,10 +238,10 @@ def asking(name: str, endpoint: str) -> EndpointPolicy:
 
 def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
     """Returns a version that another process has loaded into the server."""
-    if served_cards.served_card(identity.name) is None:  # on another machine
+    if served.served_card(identity.name) is None:  # on another machine
         base = identity.base_sha256
         adapter = identity.adapter_sha256
-        served_cards.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
+        served.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
     return ThreadedPolicy(asking(identity.name, endpoint))
 
 

@@ -26,9 +26,9 @@ from sciagent.store.results.evidence import read_watermark
 from sciagent.training.learner.kinds import SAME
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.live import waves
-from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.tasks import chosen
 from sciagent.training.live.waves import RewardedGroup, Waves
+from sciagent.training.settings import LiveSettings
 
 
 @dataclass
@@ -57,10 +57,10 @@ class LateVerdicts:
         self._known: dict[int, TrainedGroup] = {}
         with ledger.read() as connection:
             now = read_watermark(connection)
-        self._seen = dict.fromkeys(self._campaigns, now)
-        self._before = dict(self._seen)
-        self._early: dict[str, set[int]] = {name: set() for name in self._campaigns}
-        """Groups with news that were sampled but not trained yet at the last look: the next one looks at them again."""
+        self._last_look = dict.fromkeys(self._campaigns, now)
+        self._look_before = dict(self._last_look)
+        self._not_trained_yet: dict[str, set[int]] = {name: set() for name in self._campaigns}
+        """Groups with new evidence that were sampled but not trained at the last look; the next look repeats them."""
         self.refused: set[tuple[str, int]] = set()
         """Campaign and id of the groups whose rewards changed too late."""
 
@@ -73,8 +73,8 @@ class LateVerdicts:
 
     def restore(self, run: str, done: int, seen: Mapping[str, int], refused: Sequence[tuple[str, int]]) -> None:
         """Goes on after a restart. run: its id. done: the last step. seen, refused: as they were after it."""
-        self._seen |= {name: mark for name, mark in seen.items() if name in self._campaigns}
-        self._before = dict(self._seen)
+        self._last_look |= {name: mark for name, mark in seen.items() if name in self._campaigns}
+        self._look_before = dict(self._last_look)
         self.refused |= {(name, id_) for name, id_ in refused}
         steps: dict[int, list[RewardedGroup]] = {}
         for built in self._campaigns.values():
@@ -96,10 +96,10 @@ class LateVerdicts:
         return waves.read(connection, built, used, [group_id], self._context)[0]
 
     @property
-    def seen(self) -> Mapping[str, int]:
+    def look_before(self) -> Mapping[str, int]:
         """The watermark from which a restart looks at the evidence of each campaign: that of the look before the last,
         which repeats the last one for groups that were under way. What was trained then has no difference any more."""
-        return self._before
+        return self._look_before
 
     def changed(self, step: int) -> list[TrainedGroup]:
         """Returns the groups whose rewards have changed since the last look, with rows of the difference.
@@ -108,7 +108,7 @@ class LateVerdicts:
         """
         found = []
         for name, built in self._campaigns.items():
-            for trained in self._with_news(name, step):
+            for trained in self._with_new_evidence(name, step):
                 version = publish_groups(built, self._spec, [trained.group.id])
                 with self._ledger.read() as connection:
                     [now] = waves.read(connection, built, version, [trained.group.id], self._context)
@@ -118,17 +118,17 @@ class LateVerdicts:
                     trained.group = now
         return found
 
-    def _with_news(self, name: str, step: int) -> list[TrainedGroup]:
+    def _with_new_evidence(self, name: str, step: int) -> list[TrainedGroup]:
         """Returns the groups with new evidence that are within the lag; notes the others as refused."""
         with self._ledger.read() as connection:
             now = read_watermark(connection)
             ids = {
-                *training.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name]),
-                *self._early[name],
+                *training.groups_with_news(connection, self._campaigns[name].row.id, self._last_look[name]),
+                *self._not_trained_yet[name],
             }
-        self._before[name] = self._seen[name]
-        self._seen[name] = now
-        self._early[name] = {id_ for id_ in ids if id_ > max(self._known, default=0)}
+        self._look_before[name] = self._last_look[name]
+        self._last_look[name] = now
+        self._not_trained_yet[name] = {id_ for id_ in ids if id_ > max(self._known, default=0)}
         mine = [self._known[id_] for id_ in sorted(ids) if id_ in self._known]
         for each in self._known.values():
             if step - each.step > self._lag:
@@ -139,7 +139,7 @@ class LateVerdicts:
     def close(self, steps: int) -> None:
         """Refuses all groups whose rewards have changed after the last step. steps: their number."""
         for name in self._campaigns:
-            self._with_news(name, steps + self._lag + 2)
+            self._with_new_evidence(name, steps + self._lag + 2)
 
 
 def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total: int) -> list[TrainingRow]:
@@ -178,9 +178,9 @@ class GatheredStep:
 class Gatherer:
     """Gathers the steps of one run."""
 
-    def __init__(self, wish: LiveWish, waves: Waves) -> None:
+    def __init__(self, settings: LiveSettings, waves: Waves) -> None:
         """waves: rolls out the groups."""
-        self._wish = wish
+        self._settings = settings
         self._waves = waves
 
     def gather(self, number: int, policy: BatchPolicy) -> GatheredStep:
@@ -189,22 +189,23 @@ class Gatherer:
         Raises Stopped if no further turn may begin.
         """
         step = GatheredStep(number)
-        wish = self._wish
-        place = 0
-        while len(step.trained) < wish.groups and place < wish.most_groups:
-            n = min(wish.groups - len(step.trained), wish.most_groups - place)
-            wave = self._waves.wave(number, policy, self._shared(number, range(place, place + n)))
+        groups = self._settings.groups
+        most_groups = self._settings.most_groups
+        index = 0
+        while len(step.trained) < groups and index < most_groups:
+            n = min(groups - len(step.trained), most_groups - index)
+            wave = self._waves.wave(number, policy, self._places_by_task(number, range(index, index + n)))
             for group in wave.groups:
                 (step.trained if group.has_something_to_learn else step.dropped).append(group)
             step.sample_seconds += wave.sample_seconds
             step.verify_seconds += wave.verify_seconds
             step.wait_seconds += wave.wait_seconds
-            place += n
+            index += n
         return step
 
-    def _shared(self, number: int, places: range) -> Mapping[str, Sequence[int]]:
+    def _places_by_task(self, number: int, places: range) -> Mapping[str, Sequence[int]]:
         """Returns the places of groups by task."""
-        of_task: dict[str, list[int]] = {}
-        for place, task in zip(places, chosen(self._waves.tasks, self._wish.seed, number, places), strict=True):
-            of_task.setdefault(task.name, []).append(place)
-        return of_task
+        places_by_task: dict[str, list[int]] = {}
+        for place, task in zip(places, chosen(self._waves.tasks, self._settings.seed, number, places), strict=True):
+            places_by_task.setdefault(task.name, []).append(place)
+        return places_by_task

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -31,9 +30,8 @@ from sciagent.store.learning import rewards, training
 from sciagent.store.learning.rewards import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
-from sciagent.training.guards import EpisodeFacts, GuardSettings, StepFacts, StopReason
+from sciagent.training.guards import EpisodeFacts, StepFacts, StopReason
 from sciagent.training.learner import loading
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.rows import TrainingRow
@@ -43,9 +41,9 @@ from sciagent.training.learner.step import Learner, StepMetrics
 from sciagent.training.live import actors, engines
 from sciagent.training.live.engines import Engine, Version
 from sciagent.training.live.late import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
-from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.waves import Stopped
 from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.settings import DatasetSettings, LiveSettings
 
 PolicyOf = Callable[[Version], BatchPolicy]
 
@@ -127,21 +125,13 @@ class OneAhead:
 AGAIN = 3  # earlier steps whose episodes are read again, since the control may have answered late
 
 
-def settings_of(wish: LiveWish) -> GuardSettings:
-    """Returns the limits of a run's guards; `kl_budget` of the wish itself goes before."""
-    stated = dict(wish.guards or {})
-    if wish.kl_budget is not None:
-        stated["kl_budget"] = wish.kl_budget
-    return GuardSettings.model_validate(stated)
-
-
 class RunGuards:
     """The guards of one run."""
 
-    def __init__(self, wish: LiveWish, ledger: Ledger, folder: Path, done: int) -> None:
+    def __init__(self, settings: LiveSettings, ledger: Ledger, folder: Path, done: int) -> None:
         """folder: of the run. done: the step of the checkpoint from which the run goes on."""
         self._ledger = ledger
-        self._watch = GuardWatch(settings_of(wish), folder, done)
+        self._watch = GuardWatch(settings.guard_limits, folder, done)
         self._campaigns: dict[int, Built] = {}  # by id
         self._versions: dict[int, dict[int, int]] = {}  # by step: number of the policy by version of rewards
 
@@ -191,49 +181,51 @@ class RunGuards:
 
 RUN_ID = "run_id"
 PAIRS = "pairs"
-ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address", "parts"}
-"""Fields of a wish that may change when a run goes on."""
+ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "ray", "parts"}
+"""Settings that may change when a run goes on."""
 
 
 def train_live(
-    wish: LiveWish, ledger: Ledger, tell: Tell, *, stop: Event | None = None, engine: Engine | None = None
+    settings: LiveSettings, ledger: Ledger, tell: Tell, *, stop: Event | None = None, engine: Engine | None = None
 ) -> TrainedPolicy:
     """Trains a model on the live ladder, or goes on with a run that was ended.
 
     stop: set from another thread, it ends the run after the turn that is under way. engine: samples the answers; None:
-    the one that the wish names. Raises UsageError for a folder of another run or a wish that cannot be
-    fulfilled.
+    the one that the settings name. Raises UsageError for a folder of another run.
     """
     import torch
 
-    wish.check()
-    if wish.threads:
-        torch.set_num_threads(wish.threads)
-    loading.check_name(wish.name, wish.out)
-    spec = reward_spec(wish)
-    loaded = load(wish.model, wish.rank, wish.seed)
-    asked = _asked(wish, spec, loaded)
-    folder = RunFolder(wish.out, asked)
-    limits = settings_of(wish)
-    reference = loaded.reference() if wish.settings.loss.kl or limits.kl_budget is not None else None
-    learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    loading.check_name(settings.new_name, settings.out)
+    spec = reward_spec(settings)
+    loaded = load(settings.model, settings.lora, settings.seed)
+    asked = _asked(settings, spec, loaded)
+    folder = RunFolder(settings.out, asked)
+    needs_reference = settings.kl or settings.guard_limits.kl_budget is not None
+    reference = loaded.reference() if needs_reference else None
+    learner = Learner(loaded.model, settings.learner, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     run_id = _run_id(folder)
     stopping = stop or Event()
-    with actors.started(wish, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
+    with actors.started(settings, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
         names = [task.name for task in waves.tasks]
-        lag = -1 if wish.training == "ppo" else wish.lag - wish.ahead
+        lag = -1 if settings.training == "ppo" else settings.lag - settings.ahead
         late = LateVerdicts(ledger, names, spec, loaded.context, lag)
-        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked, late, stopping)
+        run = LiveRun(
+            settings, ledger, folder, loaded, learner, sampling, Gatherer(settings, waves), asked, late, stopping
+        )
         stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
 
-def reward_spec(wish: LiveWish) -> RewardSpec:
-    """Returns the description of the rewards, with the credit of the wish."""
-    spec = load_rewards(wish.rewards)
-    return spec if wish.credit is None else RewardSpec.model_validate(spec.model_dump() | {"credit": wish.credit})
+def reward_spec(settings: LiveSettings) -> RewardSpec:
+    """Returns the description of the rewards, with the credit that the settings state."""
+    spec = load_rewards(settings.rewards)
+    if settings.credit is None:
+        return spec
+    return RewardSpec.model_validate(spec.model_dump() | {"credit": settings.credit})
 
 
 class LiveRun:
@@ -241,7 +233,7 @@ class LiveRun:
 
     def __init__(
         self,
-        wish: LiveWish,
+        settings: LiveSettings,
         ledger: Ledger,
         folder: RunFolder,
         loaded: LoadedModel,
@@ -252,7 +244,7 @@ class LiveRun:
         late: LateVerdicts,
         stopping: Event,
     ) -> None:
-        self._wish = wish
+        self._settings = settings
         self._ledger = ledger
         self._folder = folder
         self._loaded = loaded
@@ -260,18 +252,18 @@ class LiveRun:
         self._engine = engine
         self._asked = asked
         self._done = folder.restore(learner)
-        self._guards = RunGuards(wish, ledger, folder.path, self._done)
+        self._guards = RunGuards(settings, ledger, folder.path, self._done)
         noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
         self._pending: list[list[Any]] = list(noted["uses"])
         self._book()
         self._late = late
         late.restore(_run_id(folder), self._done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
         self._pace: StepSource = StepByStep(gatherer, self._policy)
-        if wish.ahead:
-            next_by = engines.of_note(noted.get("next_by"))
-            self._pace = OneAhead(gatherer, self._policy, wish.steps, stopping, next_by)
+        if settings.ahead:
+            next_by = engines.from_checkpoint(noted.get("next_by"))
+            self._pace = OneAhead(gatherer, self._policy, settings.steps, stopping, next_by)
         fresh = not self._done and not loaded.rank
-        self._identity = engines.of_card(loaded.card) if fresh else self._version()
+        self._identity = engines.identity_of_model(loaded.card) if fresh else self._version()
         self._policy_id = engines.entered(ledger, self._identity, None, self._asked)
 
     def steps(self, tell: Tell) -> str:
@@ -280,10 +272,10 @@ class LiveRun:
             return self._steps(tell)
 
     def _steps(self, tell: Tell) -> str:
-        wish = self._wish
+        settings = self._settings
         if (reason := self._guards.stopped()) is not None:
             return reason.name
-        for number in range(self._done + 1, wish.steps + 1):
+        for number in range(self._done + 1, settings.steps + 1):
             try:
                 gathered, by = self._pace.gathered(number, self._now())
             except Stopped as stopped:
@@ -292,22 +284,22 @@ class LiveRun:
             step = self._train(gathered, by.identity.name, self._late.changed(number))
             step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, by.steps)})
             self._folder.add_metrics(step.model_dump())
-            tell(step, wish.steps)
+            tell(step, settings.steps)
             if (reason := self._guards.stopped()) is not None:
                 self._save()
                 return reason.name
-            if number % wish.save_every == 0:
+            if number % settings.checkpoint_steps == 0:
                 self._save()
         self._save()
         return "steps"
 
     def _now(self) -> Version:
         """Returns the policy as it is; its weights too if they are needed after they have changed."""
-        weights = engines.trained_weights(self._learner.policy) if self._wish.ahead else None
+        weights = engines.trained_weights(self._learner.policy) if self._settings.ahead else None
         return Version(self._identity, self._done, weights)
 
     def _policy(self, version: Version) -> BatchPolicy:
-        with engines.holding(self._learner.policy, version.weights):
+        with engines.weights_swapped(self._learner.policy, version.weights):
             return self._engine.policy(self._learner, self._loaded, version.identity)
 
     def _train(self, gathered: GatheredStep, sampled_by: str, changed: Sequence[TrainedGroup]) -> TrainedStep:
@@ -326,7 +318,7 @@ class LiveRun:
             metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
         self._late.trained(gathered.number, [*gathered.trained, *gathered.dropped])
         self._done = gathered.number
-        return _told(gathered, metrics, len(rows), sampled_by, len(changed))
+        return _trained_step(gathered, metrics, len(rows), sampled_by, len(changed))
 
     def _updated(self, rows: Sequence[TrainingRow], changed: Sequence[Sequence[TrainingRow]]) -> StepMetrics:
         """Updates the weights by the rows of a step and by those of changed rewards, each group of which has a gradient
@@ -338,7 +330,7 @@ class LiveRun:
         return self._learner.step(rows)
 
     def _version(self) -> PolicyIdentity:
-        return engines.identity_of(self._loaded, self._learner.policy, self._wish.name)
+        return engines.identity_of(self._loaded, self._learner.policy, self._settings.new_name)
 
     def _save(self) -> None:
         """Writes the checkpoint with the uses of turns since the last one, then the uses into the ledger.
@@ -346,7 +338,7 @@ class LiveRun:
         After a kill in between, the checkpoint still has them, and the next start writes what is missing.
         """
         refused = sorted(map(list, self._late.refused))
-        noted = {"uses": self._pending, "seen": dict(self._late.seen), "refused": refused}
+        noted = {"uses": self._pending, "seen": dict(self._late.look_before), "refused": refused}
         if (next_by := self._pace.next_by) is not None:
             noted["next_by"] = next_by.noted()
         self._folder.save(self._learner, self._done, noted)
@@ -361,36 +353,37 @@ class LiveRun:
 
     def answer(self, stopped_by: str) -> TrainedPolicy:
         """Publishes the policy unless the run was interrupted; returns the answer."""
-        wish = self._wish
+        settings = self._settings
         policy = None
         if stopped_by != "interrupt":
             self._late.close(self._done)
-            if not loading.is_written(wish.out, self._done):
+            if not loading.is_written(settings.out, self._done):
                 self._pairs()
-                loading.write_weights(self._loaded, self._learner.policy, wish.out, self._done)
-            policy = loading.publish(self._loaded, wish.out, wish.name, self._asked, self._ledger).policy
+                loading.write_weights(self._loaded, self._learner.policy, settings.out, self._done)
+            policy = loading.publish(self._loaded, settings.out, settings.new_name, self._asked, self._ledger).policy
         return TrainedPolicy(
             policy=policy,
             parent=self._loaded.card.policy,
             steps=self._done,
             stopped_by=stopped_by,
             why=None if (reason := self._guards.stopped()) is None else reason.sentence,
-            folder=str(wish.out),
+            folder=str(settings.out),
             left_out={},
         )
 
     def _pairs(self) -> None:
         """Writes preference pairs of the groups whose rewards changed too late to be trained on."""
         refused = self._late.refused
-        folder = self._wish.out / PAIRS
+        folder = self._settings.out / PAIRS
         shutil.rmtree(folder, ignore_errors=True)  # those of a run with fewer steps
         if refused:
             names = sorted({name for name, _ in refused})
             ids = tuple(sorted(id_ for _, id_ in refused))
-            build(self._ledger, DatasetWish("preference", names, groups=ids, test_share=0.0), folder)
+            pairs = DatasetSettings(kind="preference", campaigns=tuple(names), groups=ids, test_share=0.0)
+            build(self._ledger, pairs, folder)
 
 
-def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str, late: int) -> TrainedStep:
+def _trained_step(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str, late: int) -> TrainedStep:
     groups = [*gathered.trained, *gathered.dropped]
     outcomes = [outcome for group in groups for outcome in group.outcomes]
     seconds = StepSeconds(
@@ -430,9 +423,9 @@ def _run_id(folder: RunFolder) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
+def _asked(settings: LiveSettings, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values."""
-    left_out = {"tasks", "out", "rewards", "credit"} | ELSEWHERE
-    told = {name: value for name, value in asdict(wish).items() if name not in left_out}
-    tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
-    return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}
+    left_out = {"tasks", "out", "rewards", "credit", "constants"} | ELSEWHERE
+    asked = settings.model_dump(mode="json", exclude=left_out) | settings.learner.model_dump(mode="json")
+    tasks = [[load_spec(task.file).identity_hash, task.weight] for task in settings.tasks]
+    return asked | {"name": settings.new_name, "model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}

@@ -17,9 +17,9 @@ from sciagent.campaign.proposing.at_once import Runs
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live.settings import LiveWish
 from sciagent.training.rollouts.drive import check_seeds, model_spec, seed_source
 from sciagent.training.rollouts.side_by_side import WorkerTeam
+from sciagent.training.settings import LiveSettings
 
 
 class WeightedTask(Protocol):
@@ -54,25 +54,25 @@ class LiveTask:
 
 
 @contextmanager
-def driven(wish: LiveWish, ledger: Ledger) -> Iterator[list[LiveTask]]:
+def driven(settings: LiveSettings, ledger: Ledger) -> Iterator[list[LiveTask]]:
     """Opens the campaigns, drives them, and proposes their seeds. At the end the ladder decides about all candidates.
 
     Raises UsageError for a campaign that is named twice, or that has other proposers than a model or a file.
     """
     with ExitStack() as stack:
         tasks: list[LiveTask] = []
-        for share in wish.tasks:
+        for share in settings.tasks:
             spec = load_spec(share.file)
             if any(task.name == spec.campaign for task in tasks):
                 raise UsageError(f"{share.file}: the campaign {spec.campaign} is named twice")
             source = share.file.read_text(encoding="utf-8")
             built, _ = create_or_open(ledger, spec, source, user())
             proposer = model_spec(built)
-            driver = stack.enter_context(Driver(built, wish.workers, source=seed_source))
-            team = WorkerTeam(driver.worker, built, wish.workers or built.spec.workers)
+            driver = stack.enter_context(Driver(built, settings.workers, source=seed_source))
+            team = WorkerTeam(driver.worker, built, settings.workers or built.spec.workers)
             tasks.append(LiveTask(driver, stack.enter_context(team), proposer, share.weight))
         for task in tasks:
-            task.driver.settle(wish.patience)
+            task.driver.settle(settings.patience)
             check_seeds(task.built)
         yield tasks
         for task in tasks:

@@ -27,19 +27,19 @@ from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import trajectories, watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import groups, policies, rewards
-from sciagent.store.learning import groups as group_table
+from sciagent.store.learning import groups as group_rows
+from sciagent.store.learning import policies, rewards
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.learning.rewards import RewardVersionRow
 from sciagent.training.columns import rows_of
 from sciagent.training.learner.kinds import SAME, decided, sampled_row, valued_row
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.live.settings import LiveWish
 from sciagent.training.live.tasks import LiveTask, WeightedTask
 from sciagent.training.reading import RecordedEpisode
 from sciagent.training.rollouts.drive import count, obstacle_after_pause
 from sciagent.training.rollouts.groups import Group, GroupMark, RolloutPlan
 from sciagent.training.rollouts.runner import CarriedOut, NextTurn, RolloutRunner
+from sciagent.training.settings import LiveSettings
 
 
 class TaskGroups(NamedTuple):
@@ -177,9 +177,9 @@ def read(
     spec = built.row.spec
     found = list[RewardedGroup]()
     task = content_hash({"objectives": spec["objectives"], "goal": spec["goal"]})
-    for row in groups.of_ids(connection, group_ids).values():
+    for row in group_rows.of_ids(connection, group_ids).values():
         group = RewardedGroup(row.id, version.id, built.row.name)
-        siblings = groups.siblings(connection, row.id)
+        siblings = group_rows.siblings(connection, row.id)
         named = policies.of_episodes(connection, [sibling.id for sibling in siblings])
         for sibling in siblings:
             policy = named[sibling.id].name if sibling.id in named else None
@@ -275,7 +275,7 @@ class LocalWaves:
 
     def __init__(
         self,
-        wish: LiveWish,
+        settings: LiveSettings,
         ledger: Ledger,
         tasks: Sequence[LiveTask],
         spec: RewardSpec,
@@ -286,7 +286,7 @@ class LocalWaves:
         """context: most tokens of a row. run: id of the run, by which it finds its groups in the ledger again.
         stopping: set from another thread, it ends a wave before the next turn."""
         self.tasks = tasks
-        self._wish = wish
+        self._settings = settings
         self._ledger = ledger
         self._spec = spec
         self._context = context
@@ -299,7 +299,7 @@ class LocalWaves:
         found = {}
         with self._ledger.read() as connection:
             for task in self.tasks:
-                for row in group_table.of_campaign(connection, task.built.row.id):
+                for row in group_rows.of_campaign(connection, task.built.row.id):
                     if row.task.get("run") == self._run:
                         found[task.name, row.task["step"], row.task["place"]] = row
         return found
@@ -308,19 +308,19 @@ class LocalWaves:
         """Rolls out groups, as `Waves` says."""
         begun = time.monotonic()
         running = list(self._begun(step, policy, places))
-        waited = roll_out(self._ledger, policy, running, self._go_on, self._wish.parts)
+        waited = roll_out(self._ledger, policy, running, self._go_on, self._settings.parts)
         self._check_answered(step, running)
         inline = sum(each.runner.verified_seconds for each in running)
         rolled_out = time.monotonic()
         for each in running:
-            each.task.driver.settle(self._wish.patience) if each.task.built.bought else None
+            each.task.driver.settle(self._settings.patience) if each.task.built.bought else None
         settled = time.monotonic() - rolled_out
         groups = list[RewardedGroup]()
         for each in running:
             ids = [group.row.id for group in each.groups]
             version = self._version(each.task, ids)
             with self._ledger.read() as connection:
-                groups += read(connection, each.task.built, version, ids, self._context, self._wish.training)
+                groups += read(connection, each.task.built, version, ids, self._context, self._settings.training)
         return Wave(groups, rolled_out - begun - waited, inline + settled, waited + settled)
 
     def _check_answered(self, step: int, running: Sequence[TaskGroups]) -> None:
@@ -332,7 +332,7 @@ class LocalWaves:
         if not new or any(each.turns for each in running):
             return
         with self._ledger.read() as connection:
-            siblings = group_table.siblings(connection, new[0].groups[0].row.id)
+            siblings = group_rows.siblings(connection, new[0].groups[0].row.id)
         raise UsageError(f"step {step}: the model gave no answer in any episode; {siblings[0].ended_why}")
 
     def _begun(self, number: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Iterator[TaskGroups]:
@@ -350,12 +350,14 @@ class LocalWaves:
             yield TaskGroups(task, runner, sorted(groups, key=lambda group: int(group.row.task["place"])))
 
     def _mark(self, number: int, place: int) -> GroupMark:
-        seed = int(content_hash([self._wish.seed, "step", number, place])[:12], 16)
+        seed = int(content_hash([self._settings.seed, "step", number, place])[:12], 16)
         return GroupMark(seed, {"run": self._run, "step": number, "place": place})
 
     def _plan(self, policy: BatchPolicy, marks: Sequence[GroupMark]) -> RolloutPlan:
-        wish = self._wish
-        return RolloutPlan(len(marks), wish.siblings, wish.turns, policy.name, begins=wish.begins, marks=tuple(marks))
+        settings = self._settings
+        return RolloutPlan(
+            len(marks), settings.siblings, settings.turns, policy.name, begins=settings.begins, marks=tuple(marks)
+        )
 
     def _version(self, task: LiveTask, group_ids: Sequence[int]) -> RewardVersionRow:
         """Returns the rewards of groups: those that an ended process has published for them, else new ones."""

@@ -80,7 +80,7 @@ class RecipeRun:
             parent = self._card(self._policy)
             first = self._first or str(self._policy)
             result = self._worker.work(stage, name, folder, self._tasks, self._policy, first)
-            answer = self._told(stage.kind, name, result, parent, time.monotonic() - began)
+            answer = self._stage_answer(stage.kind, name, result, parent, time.monotonic() - began)
             for line in answer.told:
                 self._worker.say(line)
             folder.finish(asked, answer)
@@ -91,16 +91,18 @@ class RecipeRun:
             self._first = self._first or self._policy
         return answer
 
-    def _told(self, kind: str, name: str, result: StageResult, parent: str | None, seconds: float) -> StageAnswer:
+    def _stage_answer(
+        self, kind: str, name: str, result: StageResult, parent: str | None, seconds: float
+    ) -> StageAnswer:
         """Returns the answer of a stage that is done. parent: the model that it began with."""
         trained = result.trained
         compared = result.compared
         stopped_by = None if trained is None else trained.stopped_by
         taken = stopped_by not in GUARDS and (compared is None or not compared.is_worse)
-        told = list(result.told)
+        lines = list(result.lines)
         if not taken:
             goes_on = self._spec.on_worse == "keep" and stopped_by not in GUARDS
-            told.append(f"this is not taken over; the recipe {f'goes on with {parent}' if goes_on else 'stops'}")
+            lines.append(f"this is not taken over; the recipe {f'goes on with {parent}' if goes_on else 'stops'}")
         return StageAnswer(
             stage=name,
             kind=kind,
@@ -110,17 +112,18 @@ class RecipeRun:
             stopped_by=stopped_by,
             **({} if compared is None else compared._asdict()),
             taken=taken,
-            told=tuple(told),
+            told=tuple(lines),
             seconds=round(seconds, 3),
         )
 
     def _asked(self, stage: StageSpec, name: str) -> Mapping[str, Any]:
         """Returns all that decides what comes out of a stage, as JSON values."""
-        told = stage.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {"kind": stage.kind, "name": name}
+        settings = stage.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        settings |= {"kind": stage.kind, "name": name}
         model = self._card(self._policy)
         new = None if isinstance(self._spec.model, str) or model else _size(self._spec.model.new)
         tasks = [task.row.identity_hash for task in self._tasks]
-        return told | {"model": model, "new": new, "seed": self._spec.seed, "tasks": tasks}
+        return settings | {"model": model, "new": new, "seed": self._spec.seed, "tasks": tasks}
 
     def _card(self, name: str | None) -> str | None:
         """Returns name and hash of a model. Raises UnknownNameError, or ModelError if its files have changed."""

@@ -23,40 +23,28 @@ from sciagent.inputs.settings import user
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups
-from sciagent.training.answers import Selection
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.evaluation.evaluating import Evaluation, Tell
 from sciagent.training.evaluation.spec import ArmSpec, EvaluatedCampaign, EvaluateSpec, EvaluationAnswer, Interval
 from sciagent.training.learner.running import train
-from sciagent.training.learner.settings import (
-    POLICY_RATE,
-    SUPERVISED_RATE,
-    CriticSettings,
-    LossSettings,
-    StepSettings,
-    TeacherShare,
-    TrainingWish,
-    filled,
-)
 from sciagent.training.learner.state import ScalarWriter
 from sciagent.training.live.running import train_live
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes.report import RUN
-from sciagent.training.recipes.spec import (
-    AnswersStage,
-    AuditStage,
-    DistillStage,
-    EpisodesStage,
-    LiveStage,
-    RecipeSpec,
-    RowsStage,
-    StageSpec,
-)
+from sciagent.training.recipes.spec import AuditStage, EpisodesStage, LiveStage, RecipeSpec, RowsStage, StageSpec
 from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping
 from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
+from sciagent.training.settings import (
+    AnswerSettings,
+    DatasetKind,
+    DatasetSettings,
+    LiveSettings,
+    TaskShare,
+    Training,
+    TrainingSettings,
+    stated,
+)
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:
@@ -80,7 +68,7 @@ def roll_out(
     before: Mapping[str, int] = folder.note(
         "groups", lambda: {built.row.name: _complete(built, purpose) for built in tasks}
     )
-    told = []
+    lines = []
     for built in tasks:
         name = built.row.name
         wanted = before[name] + stage.groups
@@ -93,10 +81,10 @@ def roll_out(
                 if stopping.is_set:
                     raise Interrupted
                 if answer.stopped is not None or not answer.turns:
-                    told.append(f"{name}: {answer.stopped or f'the campaign is {answer.state}'}")
+                    lines.append(f"{name}: {answer.stopped or f'the campaign is {answer.state}'}")
                     break
-        told.append(f"{name}: {_complete(built, purpose) - before[name]} groups of {stage.siblings} by {policy}")
-    return told
+        lines.append(f"{name}: {_complete(built, purpose) - before[name]} groups of {stage.siblings} by {policy}")
+    return lines
 
 
 def _say(say: Callable[[str], None], name: str, line: str) -> None:
@@ -176,8 +164,8 @@ def comparison(answer: EvaluationAnswer, before: str, after: str) -> PolicyCompa
 class StageSet(NamedTuple):
     """The data set of a stage, and its training."""
 
-    dataset: Kind
-    training: str
+    dataset: DatasetKind
+    training: Training
 
 
 @dataclass(frozen=True)
@@ -206,55 +194,26 @@ SETS = {
 
 def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
     """Returns the tasks of live training. folder: of the recipe."""
-    return [TaskShare(folder / task.campaign, task.weight) for task in spec.task_specs]
+    return [TaskShare(file=folder / task.campaign, weight=task.weight) for task in spec.task_specs]
 
 
-def dataset_wish(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetWish:
+def dataset_settings(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetSettings:
     """Returns the data set that a stage trains on. All goals are for training: others are held out by `evaluate`."""
-    selection = Selection()
-    if isinstance(stage, AnswersStage):
-        selection = Selection(stage.at_least, per_scaffold=stage.per_scaffold)
-    return DatasetWish(SETS[stage.kind].dataset, campaigns, selection, test_share=0.0, command=command)
+    kind = SETS[stage.kind].dataset
+    selection = stated(stage, AnswerSettings)
+    return DatasetSettings(kind=kind, campaigns=tuple(campaigns), test_share=0.0, command=command, **selection)
 
 
-def rows_wish(stage: RowsStage, rows: Path, run: StageRun) -> TrainingWish:
+def rows_settings(stage: RowsStage, rows: Path, run: StageRun) -> TrainingSettings:
     """Returns the training of a stage on a data set. rows: its folder."""
-    loss = LossSettings() if isinstance(stage, AnswersStage) else filled(LossSettings, stage, distillation=1.0)
-    teachers = stage.teachers.items() if isinstance(stage, DistillStage) else ()
-    return filled(
-        TrainingWish,
-        stage,
-        run,
-        training=SETS[stage.kind].training,
-        rows=rows,
-        rank=stage.lora,
-        save_every=stage.save_every or 20,
-        settings=StepSettings(stage.learning_rate or SUPERVISED_RATE, most_tokens=stage.most_tokens, loss=loss),
-        teachers=tuple(TeacherShare(*each) for each in teachers),
-    )
+    training = SETS[stage.kind].training
+    return TrainingSettings(**{**stated(stage, TrainingSettings), **vars(run)}, training=training, rows=rows)
 
 
-def live_wish(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveWish:
+def live_settings(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveSettings:
     """Returns the training of a stage on the live ladder. rewards: file that describes them."""
-    rate = stage.learning_rate or POLICY_RATE
-    critic = None
-    if stage.kind == "ppo":
-        critic = CriticSettings() if stage.critic is None else filled(CriticSettings, stage.critic)
-    loss = filled(LossSettings, stage)
-    return filled(
-        LiveWish,
-        stage,
-        run,
-        tasks=tuple(tasks),
-        rewards=rewards,
-        training=stage.kind,
-        actors=0 if stage.ray is None else stage.ray.actors,
-        ray_address=None if stage.ray is None else stage.ray.address,
-        rank=stage.lora,
-        save_every=stage.save_every or 1,
-        settings=StepSettings(rate, most_tokens=stage.most_tokens, loss=loss, critic=critic),
-        guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
-    )
+    values = {**stated(stage, LiveSettings), **vars(run)}
+    return LiveSettings(**values, training=stage.kind, tasks=tuple(tasks), rewards=rewards)
 
 
 SCRIPTED = "scripted"
@@ -292,7 +251,7 @@ class StageResult:
 
     trained: TrainedPolicy | None = None
     compared: PolicyComparison | None = None
-    told: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     """Sentences about its work."""
 
 
@@ -318,7 +277,7 @@ class StageWorker:
         """
         if isinstance(stage, EpisodesStage):
             by = stage.policy or SCRIPTED if stage.kind == "demonstrations" else str(policy)
-            return StageResult(told=roll_out(stage, tasks, by, folder, self._stopping, self.say))
+            return StageResult(lines=roll_out(stage, tasks, by, folder, self._stopping, self.say))
         if isinstance(stage, AuditStage):
             return self._audit(stage, first, str(policy))
         new = f"{self._settings.name}-{name}"
@@ -330,12 +289,12 @@ class StageWorker:
         if trained.stopped_by == "interrupt":
             raise Interrupted
         steps = f"{trained.steps} step{'' if trained.steps == 1 else 's'}, ended by {trained.stopped_by}"
-        result = StageResult(trained, told=[f"{trained.policy}, from {trained.parent}: {steps}"])
+        result = StageResult(trained, lines=[f"{trained.policy}, from {trained.parent}: {steps}"])
         if trained.why is not None:
-            result.told.append(trained.why)
+            result.lines.append(trained.why)
         if self._spec.evaluate is not None and policy is not None:
             result.compared = self._compare(self._spec.evaluate, policy, new)
-            result.told.append(result.compared.sentence)
+            result.lines.append(result.compared.sentence)
         return result
 
     def say(self, line: str) -> None:
@@ -354,16 +313,17 @@ class StageWorker:
 
         rows = folder.path / "rows"
         if not rows.is_dir():
-            build(self._ledger, dataset_wish(stage, [t.row.name for t in tasks], self._settings.command), rows)
+            campaigns = [task.row.name for task in tasks]
+            build(self._ledger, dataset_settings(stage, campaigns, self._settings.command), rows)
         model = policy or self._new_model(rows)
-        return train(rows_wish(stage, rows, self._run(model, folder, new)), self._ledger, tell)
+        return train(rows_settings(stage, rows, self._run(model, folder, new)), self._ledger, tell)
 
     def _trained_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
         base = self._settings.folder
         tasks = task_shares(self._spec, base)
         rewards = base / str(self._spec.rewards)
-        wish = live_wish(stage, tasks, rewards, self._run(policy, folder, new))
-        return train_live(wish, self._ledger, partial(self._step, name), stop=self._stopping.event)
+        settings = live_settings(stage, tasks, rewards, self._run(policy, folder, new))
+        return train_live(settings, self._ledger, partial(self._step, name), stop=self._stopping.event)
 
     def _run(self, model: str, folder: StageFolder, new: str) -> StageRun:
         return StageRun(model, folder.path / RUN, new, self._spec.seed, self._settings.threads)
@@ -383,7 +343,7 @@ class StageWorker:
     def _audit(self, stage: AuditStage, first: str, last: str) -> StageResult:
         """Compares the last policy with the first one, on tasks with a dearer ladder."""
         if first == last:
-            return StageResult(told=[f"{last} is the first policy, and the only one: nothing to compare"])
+            return StageResult(lines=[f"{last} is the first policy, and the only one: nothing to compare"])
         usual = self._spec.evaluate
         spec = EvaluateSpec(
             tasks=stage.tasks,
@@ -392,7 +352,7 @@ class StageWorker:
             arms={SCRIPTED: ArmSpec(policy=SCRIPTED)},  # the gate puts in the policies
         )
         compared = self._compare(spec, first, last)
-        return StageResult(compared=compared, told=[f"{last} against {first}: {compared.sentence}"])
+        return StageResult(compared=compared, lines=[f"{last} against {first}: {compared.sentence}"])
 
     def _compare(self, spec: EvaluateSpec, before: str, after: str) -> PolicyComparison:
         def tell(each: EvaluatedCampaign, n: int, of: int) -> None:

@@ -41,7 +41,7 @@ class GroupMark(NamedTuple):
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """The wishes of a person for the rollouts of a campaign."""
+    """The rollouts of a campaign that a person asks for."""
 
     groups: int
     """Number of new groups."""
@@ -160,7 +160,7 @@ def _open(
     plan: RolloutPlan,
     mark: GroupMark,
 ) -> Group:
-    told = [to_json(message) for message in messages]
+    first_messages = [to_json(message) for message in messages]
     noted = {} if plan.client is None else {"client": plan.client}
     noted |= {} if plan.begins == "now" else {"begins": plan.begins}
     row = groups.open_(
@@ -170,14 +170,14 @@ def _open(
         snapshot=frozen.to_json(),
         watermark=frozen.watermark,
         seq=frozen.seq,
-        opening=told,
+        opening=first_messages,
         tool_set_id=pins.tool_set_id,
         policy_id=pins.policy_id,
         seed=mark.seed,
         size=plan.siblings,
         purpose=plan.purpose,
     )
-    settings: dict[str, Any] = {**spec.model_dump(mode="json"), "turns": plan.turns, "opening": told}
+    settings: dict[str, Any] = {**spec.model_dump(mode="json"), "turns": plan.turns, "opening": first_messages}
     episodes = []
     for sibling in range(plan.siblings):
         number = next_episode(connection, built)

@@ -22,12 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import GPAW
+from sciagent.programs import interpreter
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.periodic.sampling import VALENCE, line_points, mesh_of
 from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.programs.script import run_script
 
+GPAW = interpreter(
+    "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
+)
 WHOLE = 0.02
 """The largest distance of electrons and moment of an insulator from whole numbers, in electrons or Bohr magnetons."""
 

@@ -14,12 +14,22 @@ from itertools import chain
 import numpy as np
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import GAUSSIAN
+from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
+GAUSSIAN = Program(
+    "gaussian",
+    "Gaussian",
+    "SCIAGENT_GAUSSIAN",
+    ("g16", "g09"),
+    (),
+    r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
+    "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
+    scratch_variable="GAUSS_SCRDIR",
+)
 SPELLED = {"PBE0": "PBE1PBE", "PBE": "PBEPBE", "TPSS": "TPSSTPSS", "M06-2X": "M062X"}
 """Gaussian's names of functionals, where they differ."""
 NOT_HERE = ("r2scan", "wb97x-d3", "wb97m", "wb97x-v", "-3c", "b97m-v", "dlpno")

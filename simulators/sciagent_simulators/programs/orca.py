@@ -15,12 +15,21 @@ import re
 import numpy as np
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import ORCA
+from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import HARTREE
 
+ORCA = Program(
+    "orca",
+    "ORCA",
+    "SCIAGENT_ORCA",
+    ("orca",),
+    ("--version",),
+    r"Program Version\s+(\d+\.\d[\w.]*)",
+    "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
+)
 SPELLED = {"B3LYP": "B3LYP/G", "M06-2X": "M062X", "wB97X-D3(BJ)": "wB97X-D3BJ", "BHandHLYP": "BHANDHLYP"}
 """ORCA's names of functionals, where they differ."""
 SMD_NAMES = {

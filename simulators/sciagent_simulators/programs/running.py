@@ -20,9 +20,19 @@ from typing import Any
 
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent.programs import MPIEXEC, Program, find
+from sciagent.programs import Program, find
 from sciagent_simulators.geometry import failure
 
+MPIEXEC = Program(
+    "openmpi",
+    "Open MPI",
+    "SCIAGENT_MPIEXEC",
+    ("mpiexec", "mpirun"),
+    ("--version",),
+    r"(?:OpenRTE|Open MPI)\) (\d\S*)",
+    "Debian and Ubuntu: apt-get install openmpi-bin",
+)
+"""Starts a parallel program. It has to be the Open MPI with which that program was built."""
 OF_A_PARENT = (
     "SLURM_",
     "PMI_",
@@ -188,10 +198,9 @@ def _environment(program: Program, folder: Path, threads: int) -> dict[str, str]
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
         "OMP_MAX_ACTIVE_LEVELS": 1,
         "OMP_STACKSIZE": "120M",
-        "GAUSS_SCRDIR": folder,
         "LC_ALL": "C.UTF-8",
     }
-    return {**program.environment(), **{name: str(value) for name, value in variables.items()}}
+    return {**program.environment(folder), **{name: str(value) for name, value in variables.items()}}
 
 
 def _unlimited_stack() -> None:

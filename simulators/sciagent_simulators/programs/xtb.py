@@ -27,13 +27,31 @@ from typing import Any, Literal
 import numpy as np
 
 from sciagent.domain.outcomes import Reason
-from sciagent.programs import CREST, XTB
+from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
 from sciagent_simulators.programs.scf import ProgramResult, checked
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE, HEAVIEST, energies, frontier
 
+XTB = Program(
+    "xtb",
+    "xtb",
+    "SCIAGENT_XTB",
+    ("xtb",),
+    ("--version",),
+    r"xtb version (\S+)",
+    "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
+)
+CREST = Program(
+    "crest",
+    "CREST",
+    "SCIAGENT_CREST",
+    ("crest",),
+    ("--version",),
+    r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
+    "https://github.com/crest-lab/crest",
+)
 GfnLevel = Literal["GFN2-xTB", "GFN1-xTB"]
 ACCURACY = 0.01  # xtb's default, 1, converges charges to 1e-4 and dipoles to 0.001 D only
 CYCLES = 250

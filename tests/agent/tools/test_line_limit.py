@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.tools import mcp_client
+from sciagent.agent.tools import line_limit, mcp_client
 from sciagent.agent.tools.mcp_client import Server, Servers
 from sciagent.domain.text import MAX_OBSERVATION
 from sciagent.errors import UsageError
@@ -58,6 +58,6 @@ def test_a_program_that_is_no_server_is_said_at_the_start(
 
 def test_only_the_start_of_a_programs_errors_is_handed_on() -> None:
     program = [sys.executable, "-c", "import sys; [sys.stderr.write('E' * 1000) for _ in range(1000)]; print('done')"]
-    ran = subprocess.run([sys.executable, "-I", mcp_client.__file__, "100", *program], capture_output=True, timeout=20)
+    ran = subprocess.run([sys.executable, "-I", line_limit.__file__, "100", *program], capture_output=True, timeout=20)
     assert (ran.returncode, ran.stdout) == (0, b"done\n")
-    assert ran.stderr == b"E" * mcp_client.ERROR_BYTES
+    assert ran.stderr == b"E" * line_limit.ERROR_BYTES

@@ -26,7 +26,7 @@ from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
 from sciagent.execution.worker.completing import DirectResult, complete_direct
-from sciagent.rewards.process import Settlement
+from sciagent.rewards.contract import Settlement
 from sciagent.rewards.states import states
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger

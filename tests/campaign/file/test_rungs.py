@@ -75,7 +75,7 @@ def test_where_anions_are_allowed_a_basis_that_is_not_stated_is_diffuse(
 
 
 def test_a_changed_default_ends_no_campaign(tmp_path: Path) -> None:
-    """A campaign on SMD from before its basis set became diffuse goes on with the basis set that it began with."""
+    """A campaign goes on with the basis set that it began with, although a later version has another default."""
     (tmp_path / "molecules.smi").write_text("C\n")
     rung = "{verifier: pyscf.solvation, settings: {grid: 1}}"
     text = TEXT.replace("{verifier: bad.noop, gate: {logp: {min: 0}}}", rung)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.rules.best_rung import BestRung
+import pytest
+
+from sciagent.domain.ladder import PaidIndex, Tier
+from sciagent.scheduling.rules.best_rung import BestRung, BestRungSpec
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder
 from tests.scheduling.rules.arrays import NAN, waiting
 
 # the second of four rungs ranks
@@ -36,3 +39,20 @@ def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
 def test_without_a_rung_to_rank_by_all_go_to_the_terminal_one_once() -> None:
     choices = BestRung(PaidIndex(0), PaidIndex(0)).next([waiting(0, [3, 4], [NAN, 0.5])], 9)
     assert [(c.of, c.rung) for c in choices] == [(4, 0), (3, 0)]
+
+
+@pytest.mark.parametrize(("rung", "ranks"), [(None, 2), ("checks", 0), ("gfn1", 2)])
+def test_the_last_rung_below_the_terminal_that_is_not_fast_ranks_unless_another_is_named(
+    rung: str | None, ranks: int
+) -> None:
+    tiers = (Tier.FAST, Tier.SIMULATION, Tier.SIMULATION, Tier.FAST, Tier.HIGH_FIDELITY)
+    ladder = PaidLadder(("checks", "xtb", "gfn1", "score", "dft"), tiers, seed=1)
+    rule = BestRungSpec(kind="best_rung", rung=rung).rule(ladder)
+    choices = rule.next([waiting(0, [7]), *(waiting(j, []) for j in range(1, 4)), waiting(4, [8])], 9)
+    assert [(c.of, c.rung) for c in choices] == [(7, ranks), (8, 4)]
+
+
+def test_the_terminal_rung_ranks_if_it_is_the_only_one() -> None:
+    for tiers in ((), (Tier.SIMULATION,)):
+        rule = BestRungSpec(kind="best_rung", rung=None).rule(PaidLadder(("dft",)[: len(tiers)], tiers, seed=1))
+        assert rule.first_rung == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.scheduling.rules.halving import Halving
+from sciagent.scheduling.rules.halving import Halving, HalvingSpec
 from tests.scheduling.rules.arrays import waiting
 
 
@@ -64,3 +64,7 @@ def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
     assert started == {0: 81, 1: 27, 2: 9}
     assert max(score, key=score.__getitem__) not in at[1] + at[2]
     assert last.rung == 2
+
+
+def test_it_keeps_one_in_three_by_default() -> None:
+    assert HalvingSpec(kind="halving").eta == 3.0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from sciagent.domain.ladder import Tier
 from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, waiting_in
+from sciagent.scheduling.rules.rung_by_rung import FIRST, PaidLadder, RungRule, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
 from sciagent_bench.rivals.rule_buyers import ranks
 from tests.scheduling.rules.arrays import NAN, waiting
@@ -107,3 +110,21 @@ def test_what_everyone_gets_is_the_first_rung_or_the_one_that_ranks() -> None:
 def test_the_best_are_the_highest_scores_and_equal_ones_in_order_of_arrival() -> None:
     at = waiting(FIRST, [3, 5, 7, 9], [0.2, 0.9, NAN, 0.9])
     assert [at.rows[at.best(n)].tolist() for n in (0, 1, 3, 9)] == [[], [5], [5, 9, 3], [5, 9, 3, 7]]
+
+
+@pytest.mark.parametrize("kind", [scheduler.name() for scheduler in SCHEDULERS if scheduler.name() != "priced"])
+def test_every_choice_has_a_reason_that_opens_with_the_rule_and_a_propensity(kind: str) -> None:
+    [scheduler] = [each for each in SCHEDULERS if each.name() == kind]
+    rule = scheduler(kind=kind).rule(PaidLadder(("xtb", "dft"), (Tier.SIMULATION, Tier.HIGH_FIDELITY), seed=1))
+    ladder = [waiting(0, [1, 2, 3], started=9), waiting(1, [4, 5], [0.3, 0.6])]
+    choices = rule.next(ladder, 4)
+    assert len(choices) == 4
+    assert all(c.why.startswith(kind) for c in choices)
+    assert all(0 < c.propensity <= 1 for c in choices)
+    assert rule.next(ladder, 4) == choices
+
+
+def test_only_a_scheduler_that_knows_its_chance_states_one() -> None:
+    for scheduler in SCHEDULERS:
+        chance = scheduler(kind=scheduler.name()).terminal_chance()
+        assert (chance is not None) == scheduler.knows_chance

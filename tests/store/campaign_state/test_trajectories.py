@@ -28,7 +28,7 @@ def test_a_trajectory_goes_on_from_its_last_turn_until_it_ends(ledger: Ledger) -
         assert trajectories.last_turn(connection, first) == (1, {"at": 1})
         turns = trajectories.turns(connection, first)
         assert [turn["output_ids"] for turn in turns] == [None, [1, 2]]
-        assert {trajectories.untrainable(turn) for turn in turns} == {trajectories.NOT_SAMPLED}
+        assert {turn["untrainable"] for turn in turns} == {trajectories.NOT_SAMPLED}
         trajectories.end(connection, first, "the budget is spent")
         [running] = trajectories.running(connection, campaign_id)
         assert (running.id, running.number, running.seed, running.settings) == (second, 3, 7, {"turns": 4})
@@ -57,6 +57,6 @@ def test_a_turn_says_what_could_be_known_and_whether_it_may_be_trained(ledger: L
         first, second = trajectories.turns(connection, id_)
         assert (first["asked_watermark"], first["watermark"]) == (asked.watermark, asked.watermark + 5)
         assert first["behaviour"] == [-0.25] and first["asked_at"] == asked.at
-        assert [trajectories.untrainable(turn) for turn in (first, second)] == [None, "no reason"]
+        assert [turn["untrainable"] for turn in (first, second)] == [None, "no reason"]
         kept = connection.execute(sa.select(t.trajectory)).mappings().one()
         assert (kept["purpose"], kept["sibling"], kept["policy_version"]) == ("rollout", 3, "m@1")

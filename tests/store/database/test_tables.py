@@ -120,7 +120,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     spec_id = connection.execute(t.reward_spec.insert().values(hash="1" * 64, spec={})).inserted_primary_key[0]
     version = t.reward_version.insert().values(
         campaign_id=campaign_id, number=1, reward_spec_id=spec_id, watermark=1, laws=[], prices={}, code_version="1",
-        at=now,
+        guards={}, at=now,
     )  # fmt: skip
     version_id = connection.execute(version).inserted_primary_key[0]
     given = {"reward_version_id": version_id, "trajectory_id": trajectory_id, "terms": {}, "candidates": []}

@@ -24,7 +24,7 @@ def test_a_version_is_read_as_it_was_written_and_cannot_be_changed(ledger: Ledge
         RewardRow(trajectory, None, None, None, None, {}, []),
         RewardRow(trajectory, made.turn, -0.25, -0.25, None, {"evidence": None, "cost": -0.25}, [shown]),
     ]
-    more = {"spec_hash": "1" * 64, "spec": SPEC, "watermark": 7, "law": None}
+    more = {"spec_hash": "1" * 64, "spec": SPEC, "watermark": 7, "law": None, "guards": {}}
     with ledger.begin() as connection:
         first = rewards.write_version(connection, made.row.id, **more, previous_id=None)
         rewards.write(connection, first, written)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sciagent.errors import EpisodeError
-from sciagent.training.environment.statements import EpisodeWish, stated_answer, stated_call
+from sciagent.training.environment.statements import EpisodeRequest, stated_answer, stated_call
 
 CALL = {"id": "a", "type": "function", "function": {"name": "best", "arguments": '{"n": 3}'}}
 
@@ -68,7 +68,7 @@ def test_a_wrong_answer_is_refused(message: Any, usage: Any, status: int, fault:
 )
 def test_a_wrong_wish_is_refused(wish: dict[str, Any], fault: str) -> None:
     with pytest.raises(EpisodeError, match=fault) as refused:
-        EpisodeWish(**wish)
+        EpisodeRequest(**wish)
     assert refused.value.status == 400
 
 

@@ -15,9 +15,9 @@ from sciagent.cli.dataset import ExportTo
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.datasets import KINDS, DatasetWish
 from sciagent.training.exports.exporting import FORMATS, export
 from sciagent.training.exports.source import plain_message
+from sciagent.training.settings import DATASET_KINDS, DatasetSettings
 from tests.support.exported import four_siblings, write_datasets
 from tests.support.rewarded import rewarded
 
@@ -128,7 +128,7 @@ def test_a_campaign_without_tokens_still_has_its_tables(ledger: Ledger, tmp_path
     made = rewarded(ledger, tmp_path)
     made.episode(1, [["CCO"]])
     made.check("CCO")
-    build(ledger, DatasetWish("rows", ["small"]), tmp_path / "rows")
+    build(ledger, DatasetSettings(kind="rows", campaigns=["small"]), tmp_path / "rows")
     with pytest.raises(UsageError, match="has no row for trl-grpo"):
         export(tmp_path / "rows", "trl-grpo", tmp_path / "out")
     export(tmp_path / "rows", "huggingface", tmp_path / "out")
@@ -152,7 +152,7 @@ def test_a_licence_without_an_identifier_is_a_link(
 
 def test_every_kind_can_be_exported_and_every_format_be_typed() -> None:
     assert [each.value for each in ExportTo] == list(FORMATS)
-    assert set(FORMATS["huggingface"]) == set(KINDS)
+    assert set(FORMATS["huggingface"]) == set(DATASET_KINDS)
 
 
 def test_mistakes_are_named_and_leave_nothing_behind(sets: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish
+from sciagent.training.settings import DatasetSettings
 from tests.support.conversing import conversing
 
 
@@ -17,5 +17,5 @@ def six_answers(ledger: Ledger, folder: Path) -> Path:
     made.talk(1, texts)
     for number, smiles in enumerate(texts):
         made.verify(smiles, 4.0 + number / 2)
-    build(ledger, DatasetWish("sft", ["small"]), folder / "sft")
+    build(ledger, DatasetSettings(kind="sft", campaigns=["small"]), folder / "sft")
     return folder / "sft"

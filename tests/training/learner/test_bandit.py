@@ -11,16 +11,16 @@ import torch
 
 from sciagent.agent.policies.constrained import packed
 from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
-from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.step import Learner
+from sciagent.training.settings import CriticSettings, LearnerSettings
 
 pytestmark = pytest.mark.long
 ARMS = 20
 FIRST = 40  # token id of the first arm
 PROMPTS = tuple((5, 6, number) for number in range(10, 14))
 SIBLINGS, STEPS = 16, 120
-GRPO = StepSettings(3e-3)
-PPO = StepSettings(3e-3, critic=CriticSettings(learning_rate=1e-2, loss=0.5, passes=2))
+GRPO = LearnerSettings(learning_rate=0.003)
+PPO = LearnerSettings(learning_rate=0.003, critic=CriticSettings(learning_rate=0.01, passes=2), value_loss=0.5)
 
 
 def reward(prompt: int, arm: int) -> float:
@@ -29,7 +29,7 @@ def reward(prompt: int, arm: int) -> float:
     return max(0.0, 1 - distance / 10)
 
 
-def played(model: Any, settings: StepSettings, seed: int, shuffled: bool) -> float:
+def played(model: Any, settings: LearnerSettings, seed: int, shuffled: bool) -> float:
     """The mean reward of the policy after training, over all prompts and arms."""
     rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     places = torch.arange(FIRST, FIRST + ARMS)
@@ -75,10 +75,10 @@ def played(model: Any, settings: StepSettings, seed: int, shuffled: bool) -> flo
 
 @pytest.mark.parametrize("settings", [GRPO, PPO], ids=["grpo", "ppo"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_best_arms_are_found(model: Any, settings: StepSettings, seed: int) -> None:
+def test_the_best_arms_are_found(model: Any, settings: LearnerSettings, seed: int) -> None:
     assert played(model, settings, seed, shuffled=False) >= 0.9
 
 
 @pytest.mark.parametrize("settings", [GRPO, PPO], ids=["grpo", "ppo"])
-def test_rewards_of_arms_drawn_by_chance_teach_nothing(model: Any, settings: StepSettings) -> None:
+def test_rewards_of_arms_drawn_by_chance_teach_nothing(model: Any, settings: LearnerSettings) -> None:
     assert played(model, settings, 1, shuffled=True) < 0.7

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sciagent.training.learner import batches
-from sciagent.training.learner.settings import LossSettings
+from sciagent.training.settings import LearnerConstants
 
-SETTINGS = LossSettings()
+SETTINGS = LearnerConstants()
 
 
 def one(ratio: float, advantage: float) -> tuple[float, float, bool]:
@@ -58,7 +58,9 @@ def test_a_grammar_and_a_temperature_change_the_distribution() -> None:
     logits, allowed = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[True, False, True]])
     table = batches.distribution(logits, torch.tensor([0.5]), allowed)
     assert table[0].exp().tolist() == pytest.approx([1 / (1 + math.exp(4)), 0.0, 1 / (1 + math.exp(-4))])
-    assert batches.entropy(table).item() == pytest.approx(-sum(p * math.log(p) for p in table[0].exp().tolist() if p))
+    assert batches.entropy_of(table).item() == pytest.approx(
+        -sum(p * math.log(p) for p in table[0].exp().tolist() if p)
+    )
 
 
 def test_reverse_kl_to_weighted_teachers_is_that_of_the_definition() -> None:
@@ -82,7 +84,7 @@ def test_tokens_that_a_grammar_excludes_add_nothing_to_the_reverse_kl() -> None:
     teacher = batches.distribution(torch.zeros(2, 5), torch.ones(2), allowed)
     found = batches.reverse_kl(table, [teacher], [1.0])
     found.sum().backward()
-    assert found.tolist() == pytest.approx((math.log(3) - batches.entropy(table)).tolist(), rel=1e-5)
+    assert found.tolist() == pytest.approx((math.log(3) - batches.entropy_of(table)).tolist(), rel=1e-5)
     assert torch.isfinite(logits.grad).all() and (logits.grad[:, 2:4] == 0).all()  # type: ignore[index]
 
 
@@ -90,7 +92,9 @@ def test_the_entropy_has_a_gradient_where_a_grammar_excludes_tokens() -> None:
     """It is that of the allowed tokens alone."""
     logits = torch.tensor([[1.0, 2.0, 5.0]], dtype=torch.float64, requires_grad=True)
     few = logits.detach()[:, :2].clone().requires_grad_(True)
-    batches.entropy(batches.distribution(logits, torch.ones(1), torch.tensor([[True, True, False]]))).sum().backward()
-    batches.entropy(batches.distribution(few, torch.ones(1), None)).sum().backward()
+    batches.entropy_of(
+        batches.distribution(logits, torch.ones(1), torch.tensor([[True, True, False]]))
+    ).sum().backward()
+    batches.entropy_of(batches.distribution(few, torch.ones(1), None)).sum().backward()
     assert logits.grad is not None and few.grad is not None
     assert logits.grad[0].tolist() == pytest.approx([*few.grad[0].tolist(), 0.0])

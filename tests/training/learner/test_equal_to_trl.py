@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
+from sciagent.training.settings import LearnerSettings
 from tests.support.environments import TRL, interpreter, run
 from tests.training.learner.made_rows import gradient, sampled_rows
 
@@ -31,7 +31,7 @@ def test_loss_and_gradient_are_those_of_grpo_in_trl(model: Any, tiny_folder: Pat
     reference.load_state_dict(theirs["reference"])
     model.load_state_dict(theirs["policy"])
     for part, kl in (("importance mask", 0.0), ("divergence", 0.04)):
-        learner = Learner(model, StepSettings(loss=LossSettings(kl=kl), most_tokens=100), reference=reference)
+        learner = Learner(model, LearnerSettings(kl=kl, most_tokens=100), reference=reference)
         loss, _ = gradient(learner, rows)
         expected, slopes = theirs["found"][part]["loss"], theirs["found"][part]["slopes"]
         assert loss == pytest.approx(float(expected), abs=1e-5), part

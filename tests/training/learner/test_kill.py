@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 from sciagent.agent import models
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import loading, running, state
-from sciagent.training.learner.settings import TrainingWish
 from sciagent.training.learner.step import Learner
+from sciagent.training.settings import TrainingSettings
 from tests.training.learner.test_running import run, weights
 from tests.training.learner.test_running import wish as wish
 
@@ -48,7 +47,7 @@ PLACES: dict[str, tuple[Any, str, int]] = {
 }
 
 
-def killed(wish: TrainingWish, ledger: Ledger, place: tuple[Any, str, int]) -> None:
+def killed(wish: TrainingSettings, ledger: Ledger, place: tuple[Any, str, int]) -> None:
     """Runs in a child process until it is killed at the place."""
     owner, name, n = place
     child = os.fork()
@@ -60,12 +59,12 @@ def killed(wish: TrainingWish, ledger: Ledger, place: tuple[Any, str, int]) -> N
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(wish: TrainingWish, ledger: Ledger) -> None:
+def test_a_killed_run_goes_on_to_the_same_weights(wish: TrainingSettings, ledger: Ledger) -> None:
     whole, told = run(wish)
     expected = weights(wish)
     models.remove(wish.name)
     for number, (where, place) in enumerate(PLACES.items()):
-        again = replace(wish, out=wish.out.with_name(f"again{number}"))
+        again = wish.with_changes(out=wish.out.with_name(f"again{number}"))
         killed(again, ledger, place)
         answer, _ = run(again, ledger)
         assert answer.policy == whole.policy and weights(again) == expected, where

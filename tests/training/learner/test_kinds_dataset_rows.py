@@ -15,10 +15,10 @@ from sciagent.rewards.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
-from sciagent.training.datasets import DatasetWish, Kind
 from sciagent.training.learner.kinds import DatasetRows
 from sciagent.training.learner.rows import Conversations
 from sciagent.training.learner.running import planned
+from sciagent.training.settings import DatasetKind, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001}, unsettled="settled")
@@ -46,8 +46,8 @@ def conversations(tiny: str) -> Conversations:
     return Conversations(policy.tokenizer, policy.decoder.ends)
 
 
-def folder(made: Conversing, kind: Kind, path: Path) -> tuple[Path, list[dict[str, Any]]]:
-    build(made.ledger, DatasetWish(kind, [made.built.row.name]), path)
+def folder(made: Conversing, kind: DatasetKind, path: Path) -> tuple[Path, list[dict[str, Any]]]:
+    build(made.ledger, DatasetSettings(kind=kind, campaigns=[made.built.row.name]), path)
     return path, pq.read_table(path / "train.parquet").to_pylist()
 
 

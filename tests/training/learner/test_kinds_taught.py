@@ -17,17 +17,15 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
 from sciagent.training.learner.kinds import DatasetRows
 from sciagent.training.learner.rows import Conversations, TrainingRow
-from sciagent.training.learner.settings import LossSettings, StepSettings, TeacherShare, TrainingWish
 from sciagent.training.learner.step import Learner, Teacher
+from sciagent.training.settings import LearnerSettings, TrainingSettings
 from tests.support.conversing import Conversing
 from tests.training.learner.test_kinds_dataset_rows import conversations as conversations
 from tests.training.learner.test_kinds_dataset_rows import folder
 from tests.training.learner.test_kinds_dataset_rows import made as made
 
-SETTINGS = StepSettings(3e-3, loss=LossSettings(distillation=1.0))
 
-
-def trained(wish: TrainingWish) -> list[float]:
+def trained(wish: TrainingSettings) -> list[float]:
     """The losses of a run."""
     losses: list[float] = []
     answer = running.train(wish, None, lambda step, of: losses.append(step.loss))
@@ -57,18 +55,26 @@ def test_the_divergence_from_the_teachers_falls(
 ) -> None:
     path, cells = folder(made, "rows", tmp_path / "rows")
     wise, foreign = others
-    teachers = (TeacherShare(wise, 0.75), TeacherShare(tiny, 0.25))
+    teachers = {wise: 0.75, tiny: 0.25}
     name = f"distill-{tmp_path.name}"[:60]
-    wish = TrainingWish("distill", path, tiny, tmp_path / "out", name, settings=SETTINGS, epochs=20, threads=1)
-    losses = trained(replace(wish, teachers=teachers))
+    wish = TrainingSettings(
+        training="distill",
+        teachers=teachers,
+        rows=path,
+        model=tiny,
+        out=tmp_path / "out",
+        name=name,
+        learning_rate=3e-3,
+        epochs=20,
+        threads=1,
+    )
+    losses = trained(wish)
     assert len(cells) == 4 and losses[-1] < 0.5 * losses[0]
-    assert running.train(replace(wish, teachers=teachers), None, lambda step, of: None).steps == 20
+    assert running.train(wish, None, lambda step, of: None).steps == 20
     with pytest.raises(UsageError, match="another teachers"):
-        trained(replace(wish, teachers=teachers[:1]))
+        trained(wish.with_changes(teachers={wise: 0.75}))
     with pytest.raises(UsageError, match="foreign cannot teach tiny: 1 tokens of their vocabularies differ"):
-        trained(replace(wish, teachers=(TeacherShare(foreign),)))
-    with pytest.raises(UsageError, match="--teacher NAME"):
-        trained(wish)
+        trained(wish.with_changes(teachers={foreign: 1.0}))
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -93,7 +99,16 @@ def test_the_teacher_sees_the_hint_before_the_sampled_tokens(
     longest = max(len(row.teacher_context or ()) for row in rows)
     assert DatasetRows(path, "hindsight", conversations, longest).left_out[f"rows: more than {longest} tokens"] > 0
     name = f"hindsight-{tmp_path.name}"[:60]
-    wish = TrainingWish("hindsight", path, tiny, tmp_path / "out", name, settings=SETTINGS, epochs=20, threads=1)
+    wish = TrainingSettings(
+        training="hindsight",
+        rows=path,
+        model=tiny,
+        out=tmp_path / "out",
+        name=name,
+        learning_rate=3e-3,
+        epochs=20,
+        threads=1,
+    )
     losses = trained(wish)
     assert losses[-1] < 0.5 * losses[0]
 
@@ -109,13 +124,13 @@ def test_a_hint_moves_the_model_toward_what_the_hint_says(model: Any) -> None:
         with torch.no_grad():
             return float(torch.softmax(of(input_ids=torch.tensor([context])).logits[0, -1], -1)[answer])
 
-    taught = Learner(model, StepSettings(3e-3))
+    taught = Learner(model, LearnerSettings(learning_rate=0.003))
     for _ in range(30):  # a model that answers otherwise where it reads the hint
         taught.step([row(question, first), row((*question, *hint), better)])
     teacher = copy.deepcopy(model)
     assert chance(model, question, better) < 0.1 and chance(teacher, (*question, *hint), better) > 0.8
     sampled = replace(row(question, first, teacher_context=(*question, *hint)), advantages=(0.0,) * 4)
-    learner = Learner(model, SETTINGS, teachers=[Teacher(teacher)])
+    learner = Learner(model, LearnerSettings(learning_rate=3e-3, distillation=1.0), teachers=[Teacher(teacher)])
     for _ in range(20):
         learner.step([sampled])
     assert chance(model, question, better) > 0.5

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -14,9 +12,9 @@ from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
-from sciagent.training.learner.kinds import FILE, DatasetRows
+from sciagent.training.learner.kinds import DatasetRows
 from sciagent.training.learner.rows import Conversations
-from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+from sciagent.training.settings import CriticSettings, LearnerConstants, TrainingSettings
 from tests.support.conversing import Conversing, conversing
 from tests.training.learner.test_kinds_dataset_rows import SPEC, folder
 from tests.training.learner.test_kinds_dataset_rows import conversations as conversations
@@ -53,23 +51,23 @@ def test_rows_have_the_rewards_of_their_episode(made: Conversing, tmp_path: Path
     assert one.episode.rewards == tuple(rewards[0])
 
 
-def test_a_folder_of_an_earlier_version_has_to_be_built_again(
-    made: Conversing, tmp_path: Path, conversations: Conversations
-) -> None:
-    path, _ = folder(made, "rows", tmp_path / "rows")
-    table = pq.read_table(path / FILE)
-    pq.write_table(table.drop_columns(["turn_rewards"]), path / FILE)
-    with pytest.raises(UsageError, match=r"without the columns turn_rewards .* sciagent dataset build rows"):
-        DatasetRows(path, "ppo", conversations, 4096)
-    assert DatasetRows(path, "grpo", conversations, 4096).units == []
-
-
 def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, tiny: str) -> None:
     path, _ = folder(made, "rows", tmp_path / "rows")
     # the answers of this test were not drawn by the model, so that no ratio may drop or clip them
-    settings = StepSettings(1e-3, critic=CriticSettings(passes=2), loss=LossSettings(mask_low=0, mask_high=1e9))
+    constants = LearnerConstants(mask_low=0.0, mask_high=1e9)
     name = f"ppo-{tmp_path.name}"[:60]
-    wish = TrainingWish("ppo", path, tiny, tmp_path / "out", name, epochs=2, threads=1, settings=settings)
+    wish = TrainingSettings(
+        training="ppo",
+        rows=path,
+        model=tiny,
+        out=tmp_path / "out",
+        name=name,
+        epochs=2,
+        threads=1,
+        learning_rate=1e-3,
+        critic=CriticSettings(passes=2),
+        constants=constants,
+    )
     told = []
     answer = running.train(wish, None, lambda step, of: told.append(step))
     assert answer.stopped_by == "rows" and answer.steps == 2 and told[1].value_loss < told[0].value_loss
@@ -80,5 +78,5 @@ def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, 
     held = checkpoint["weights"]
     assert "head.weight" in held and held["head.weight"].abs().max() > 0 and checkpoint["values"]["scale"] > 0
     assert not (wish.out / "policy" / "head.weight").exists()
-    with pytest.raises(UsageError, match="another settings"):
-        running.train(replace(wish, settings=StepSettings(1e-3)), None, lambda step, of: None)
+    with pytest.raises(UsageError, match="another critic"):
+        running.train(wish.with_changes(critic=CriticSettings()), None, lambda step, of: None)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from sciagent.agent import models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
-from sciagent.training.learner.settings import StepSettings, TrainingWish
 from sciagent.training.progress import TrainedPolicy, TrainedStep
+from sciagent.training.settings import TrainingSettings
 from tests.support.vllm import ROOT
 from tests.training.learner.made_sets import six_answers
 
@@ -27,12 +26,12 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--main_process_port", "0")
 
 
-def launched(wish: TrainingWish, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
+def launched(wish: TrainingSettings, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
     """Trains in two processes. module: takes the arguments of sciagent."""
     folder = wish.out.parent
     steps = ("--epochs", "3", "--rows-per-step", "3", "--learning-rate", "1e-3", "--threads", "1", "--save-every", "2")
-    options = [*steps, "--json", "--lora", str(wish.rank)]
-    run = ("train", "sft", str(wish.rows), "--model", wish.model, "--out", str(wish.out), "--name", wish.name)
+    options = [*steps, "--json", "--lora", str(wish.lora)]
+    run = ("train", "sft", str(wish.rows), "--model", wish.model, "--out", str(wish.out), "--name", wish.new_name)
     places = {"SCIAGENT_LEDGER": str(folder / "ledger.db"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *LAUNCH, *(launch or ("--multi_gpu",)), "-m", module, *run, *options],
@@ -51,19 +50,29 @@ def printed(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
+def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
     """Six verified answers, three a step, three times."""
     rows = six_answers(ledger, tmp_path)
-    name, settings = f"one-{tmp_path.name}"[:60], StepSettings(1e-3)
-    return TrainingWish("sft", rows, tiny, tmp_path / "one", name, 3, 3, settings=settings, threads=1)
+    name = f"one-{tmp_path.name}"[:60]
+    return TrainingSettings(
+        training="sft",
+        rows=rows,
+        model=tiny,
+        out=tmp_path / "one",
+        name=name,
+        rows_per_step=3,
+        epochs=3,
+        learning_rate=1e-3,
+        threads=1,
+    )
 
 
-def alone(wish: TrainingWish, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
+def alone(wish: TrainingSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
     told = list[TrainedStep]()
     return running.train(wish, ledger, lambda step, of: told.append(step)), told
 
 
-def same_weights(wish: TrainingWish, other: TrainingWish) -> None:
+def same_weights(wish: TrainingSettings, other: TrainingSettings) -> None:
     """Asserts that two runs moved the weights alike."""
     one, two = (load_file(each.out / "policy" / "model.safetensors") for each in (wish, other))
     begun = load_file(models.find(wish.model).folder / "model.safetensors")
@@ -74,9 +83,11 @@ def same_weights(wish: TrainingWish, other: TrainingWish) -> None:
 
 
 @pytest.mark.long
-def test_two_processes_train_as_one_and_go_on_after_a_kill(wish: TrainingWish, ledger: Ledger, tmp_path: Path) -> None:
+def test_two_processes_train_as_one_and_go_on_after_a_kill(
+    wish: TrainingSettings, ledger: Ledger, tmp_path: Path
+) -> None:
     answer, told = alone(wish, ledger)
-    both = replace(wish, out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
+    both = wish.with_changes(out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
     killed = launched(both, "tests.training.learner.killed_launch")
     assert killed.returncode != 0 and not (both.out / "policy").exists()
     *steps, end = printed(launched(both, "sciagent"))
@@ -94,10 +105,10 @@ def test_two_processes_train_as_one_and_go_on_after_a_kill(wish: TrainingWish, l
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", ["0", "4"])
 def test_weights_that_are_sharded_are_published_whole(
-    wish: TrainingWish, ledger: Ledger, tmp_path: Path, rank: str
+    wish: TrainingSettings, ledger: Ledger, tmp_path: Path, rank: str
 ) -> None:
-    one = replace(wish, rank=int(rank))
-    both = replace(one, out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
+    one = wish.with_changes(lora=int(rank))
+    both = one.with_changes(out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
     alone(one, ledger)
     sharded = ("--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
     printed(launched(both, "tests.training.learner.sharded_launch", *sharded))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +19,43 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import running
-from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
 from sciagent.training.learner.state import RunFolder
 from sciagent.training.progress import TrainedPolicy, TrainedStep
+from sciagent.training.settings import TrainingSettings
 from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
-def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
+def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
     """Six verified answers, three a step, four times."""
     rows = six_answers(ledger, tmp_path)
-    settings = StepSettings(3e-3, most_tokens=2000)
-    return TrainingWish(
-        *("sft", rows, tiny, tmp_path / "out", f"of-{tmp_path.name}"[:60], 3, 4),
+    return TrainingSettings(
+        training="sft",
+        rows=rows,
+        model=tiny,
+        out=tmp_path / "out",
+        name=f"of-{tmp_path.name}"[:60],
+        rows_per_step=3,
+        epochs=4,
         save_every=3,
         threads=1,
-        settings=settings,
+        learning_rate=3e-3,
+        most_tokens=2000,
     )
 
 
-def run(wish: TrainingWish, ledger: Ledger | None = None) -> tuple[TrainedPolicy, list[TrainedStep]]:
+def run(wish: TrainingSettings, ledger: Ledger | None = None) -> tuple[TrainedPolicy, list[TrainedStep]]:
     told: list[TrainedStep] = []
     return running.train(wish, ledger, lambda step, of: told.append(step)), told
 
 
-def weights(wish: TrainingWish) -> bytes:
+def weights(wish: TrainingSettings) -> bytes:
     return (wish.out / "policy" / "model.safetensors").read_bytes()
 
 
-def test_a_model_learns_verified_answers_and_enters_models_and_ledger(wish: TrainingWish, ledger: Ledger) -> None:
+def test_a_model_learns_verified_answers_and_enters_models_and_ledger(wish: TrainingSettings, ledger: Ledger) -> None:
     answer, told = run(wish, ledger)
     steps = answer.steps
     assert [step.step for step in told] == list(range(1, steps + 1)) and answer.stopped_by == "rows"
@@ -71,10 +76,12 @@ def test_a_model_learns_verified_answers_and_enters_models_and_ledger(wish: Trai
     assert again == answer and not more, "a run that is complete has nothing left to do"
 
 
-def test_a_run_that_was_ended_goes_on_to_the_same_weights(wish: TrainingWish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_ended_goes_on_to_the_same_weights(
+    wish: TrainingSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, told = run(wish)
     expected = weights(wish)
-    other = replace(wish, out=wish.out.with_name("again"))
+    other = wish.with_changes(out=wish.out.with_name("again"))
 
     def interrupted(step: TrainedStep, of: int) -> None:
         if step.step == 5:
@@ -90,13 +97,14 @@ def test_a_run_that_was_ended_goes_on_to_the_same_weights(wish: TrainingWish, mo
     assert losses == [step.loss for step in told]
 
 
-def test_an_adapter_is_trained_alone_saved_apart_and_merged(wish: TrainingWish, tmp_path: Path, ledger: Ledger) -> None:
+def test_an_adapter_is_trained_alone_saved_apart_and_merged(
+    wish: TrainingSettings, tmp_path: Path, ledger: Ledger
+) -> None:
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    settings = replace(wish.settings, loss=LossSettings(kl=0.1))
-    answer, told = run(replace(wish, rank=4, settings=settings), ledger)
+    answer, told = run(wish.with_changes(lora=4, kl=0.1), ledger)
     assert told[-1].loss < told[0].loss and told[0].kl == 0 < (told[-1].kl or 0)
     base = AutoModelForCausalLM.from_pretrained(models.find("tiny").folder)
     ids = torch.tensor([[3, 4, 5, 6]])
@@ -115,31 +123,31 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(wish: TrainingWish, 
     assert config["target_modules"] == sorted(config["target_modules"])
 
 
-def test_the_budget_of_the_divergence_ends_a_run(wish: TrainingWish) -> None:
-    answer, told = run(replace(wish, kl_budget=1e-4))
+def test_the_budget_of_the_divergence_ends_a_run(wish: TrainingSettings) -> None:
+    answer, told = run(wish.with_changes(kl_budget=0.0001))
     assert answer.stopped_by == "kl_budget" and 1 < answer.steps < 8
     assert (told[-1].kl or 0) > 1e-4 >= (told[-2].kl or 0)
     assert answer.policy is not None
 
 
-def test_a_finished_run_goes_on_to_more_steps(wish: TrainingWish, tmp_path: Path) -> None:
-    first, _ = run(replace(wish, steps=2))
-    longer, told = run(replace(wish, steps=3))
+def test_a_finished_run_goes_on_to_more_steps(wish: TrainingSettings, tmp_path: Path) -> None:
+    first, _ = run(wish.with_changes(steps=2))
+    longer, told = run(wish.with_changes(steps=3))
     assert [step.step for step in told] == [3] and longer.steps == 3
     assert first.policy != longer.policy == models.find(wish.name).policy, "the name is that of the last weights"
     models.remove(wish.name)
-    whole, _ = run(replace(wish, steps=3, out=tmp_path / "whole"))
+    whole, _ = run(wish.with_changes(steps=3, out=tmp_path / "whole"))
     assert whole.policy == longer.policy
 
 
-def test_what_cannot_be_done_is_refused_before_the_training(wish: TrainingWish, tmp_path: Path) -> None:
-    run(replace(wish, steps=1))
+def test_what_cannot_be_done_is_refused_before_the_training(wish: TrainingSettings, tmp_path: Path) -> None:
+    run(wish.with_changes(steps=1))
 
     def refused(text: str, **changed: Any) -> None:
         with pytest.raises(UsageError, match=text):
-            run(replace(wish, **{"steps": 1} | changed))
+            run(wish.with_changes(**{"steps": 1} | changed))
 
-    refused("holds a training run with another seed, settings", seed=3, settings=StepSettings(1e-4))
+    refused("holds a training run with another learning_rate, seed", seed=3, learning_rate=1e-4)
     refused("there is a model tiny already", name="tiny")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").touch()

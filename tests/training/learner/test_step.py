@@ -12,8 +12,8 @@ import torch
 
 from sciagent.training.learner.batches import micro_batch
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import DivergedError, Learner, Teacher
+from sciagent.training.settings import LearnerSettings
 from tests.training.learner.made_rows import CONTEXT, gradient, logprobs, sampled_rows
 
 
@@ -26,7 +26,7 @@ def test_context_gets_no_gradient(model: Any) -> None:
         kept.append(logits)
         return SimpleNamespace(logits=logits)
 
-    learner = Learner(model, StepSettings())
+    learner = Learner(model, LearnerSettings())
     learner.model = whole
     learner._loss(micro_batch(rows, None, "cpu"))[0].backward()
     [logits] = kept
@@ -38,7 +38,7 @@ def test_context_gets_no_gradient(model: Any) -> None:
 
 def test_a_policy_that_drew_its_tokens_itself_has_the_ratio_1(model: Any) -> None:
     rows = sampled_rows(model)
-    metrics = Learner(model, StepSettings(), reference=copy.deepcopy(model)).step(rows)
+    metrics = Learner(model, LearnerSettings(), reference=copy.deepcopy(model)).step(rows)
     advantages = [a for row in rows for a, used in zip(row.advantages, row.mask, strict=True) if used]
     assert metrics.loss == pytest.approx(-sum(advantages) / len(advantages), abs=1e-5)
     assert metrics.masked == 0 and metrics.kl == pytest.approx(0, abs=1e-6) and metrics.tokens == len(advantages)
@@ -48,9 +48,9 @@ def test_a_policy_that_drew_its_tokens_itself_has_the_ratio_1(model: Any) -> Non
 def test_cutting_a_step_into_micro_batches_changes_nothing(model: Any) -> None:
     rows = sampled_rows(model, drift=0.2)
     rows[1] = replace(rows[1], behaviour=None, weight=0.5)
-    loss, whole = gradient(Learner(model, StepSettings(most_tokens=10_000)), rows)
+    loss, whole = gradient(Learner(model, LearnerSettings(most_tokens=10000)), rows)
     for most in (1, 90):
-        again, parts = gradient(Learner(model, StepSettings(most_tokens=most)), rows[::-1])
+        again, parts = gradient(Learner(model, LearnerSettings(most_tokens=most)), rows[::-1])
         assert again == pytest.approx(loss, abs=1e-6)
         assert torch.allclose(parts, whole, atol=1e-6 * float(whole.abs().max()) + 1e-7)
 
@@ -64,7 +64,7 @@ def test_cutting_a_trajectory_into_a_row_for_each_turn_changes_nothing(model: An
         first = [place < end for place in range(n)]
         cut.append(_masked(row, [a and b for a, b in zip(row.mask, first, strict=True)], end))
         cut.append(_masked(row, [a and not b for a, b in zip(row.mask, first, strict=True)], n))
-    learner = Learner(model, StepSettings())
+    learner = Learner(model, LearnerSettings())
     (loss, whole), (again, parts) = gradient(learner, rows), gradient(learner, cut)
     assert again == pytest.approx(loss, abs=1e-6) and torch.allclose(parts, whole, atol=1e-5)
 
@@ -79,7 +79,7 @@ def test_dropped_tokens_are_counted_and_teach_nothing(model: Any) -> None:
     assert row.behaviour is not None
     places = [place for place, used in enumerate(row.mask) if used]
     far = tuple(b - 3.0 if place in places[:2] else b for place, b in enumerate(row.behaviour))
-    learner = Learner(model, StepSettings())
+    learner = Learner(model, LearnerSettings())
     rest = tuple(used and place not in places[:2] for place, used in enumerate(row.mask))
     (_, with_far), (_, without) = (
         gradient(learner, [each]) for each in (replace(row, behaviour=far), replace(row, mask=rest))
@@ -97,7 +97,7 @@ def test_imitation_is_the_loss_of_transformers(model: Any) -> None:
     expected.backward()
     slopes = torch.cat([p.grad.flatten() for p in model.parameters()])
     ones = tuple(map(float, row.mask))
-    loss, found = gradient(Learner(model, StepSettings()), [TrainingRow(row.ids, row.mask, ones)])
+    loss, found = gradient(Learner(model, LearnerSettings()), [TrainingRow(row.ids, row.mask, ones)])
     assert loss == pytest.approx(expected.item(), rel=1e-5) and torch.allclose(found, slopes, atol=1e-4)
 
 
@@ -106,7 +106,7 @@ def test_a_teacher_sees_its_own_context_before_the_same_tokens(model: Any) -> No
     hint = (7, 8, 9, 10)
     taught = TrainingRow(row.ids, row.mask, (0.0,) * len(row.ids), teacher_context=(*row.ids[:CONTEXT], *hint))
     teacher = copy.deepcopy(model).requires_grad_(False)
-    settings = StepSettings(loss=LossSettings(distillation=2.0))
+    settings = LearnerSettings(distillation=2.0)
     loss, found = gradient(Learner(model, settings, teachers=[Teacher(teacher, 0.5)]), [taught])
     student = torch.log_softmax(model(input_ids=torch.tensor([row.ids])).logits[0, :-1], -1)
     shown = (*row.ids[:CONTEXT], *hint, *row.ids[CONTEXT:])
@@ -120,7 +120,7 @@ def test_a_teacher_sees_its_own_context_before_the_same_tokens(model: Any) -> No
 
 
 def test_going_back_to_a_state_gives_the_same_weights(model: Any) -> None:
-    learner, rows = Learner(model, StepSettings(1e-3)), sampled_rows(model, drift=0.1)
+    learner, rows = Learner(model, LearnerSettings(learning_rate=0.001)), sampled_rows(model, drift=0.1)
     learner.step(rows)
     state = copy.deepcopy(learner.state())
 
@@ -136,9 +136,9 @@ def test_going_back_to_a_state_gives_the_same_weights(model: Any) -> None:
 def test_rows_without_a_token_to_train_are_refused(model: Any) -> None:
     row = TrainingRow((1, 2), (False, False), (0.0, 0.0))
     with pytest.raises(ValueError, match="no token to train"):
-        Learner(model, StepSettings()).step([row])
+        Learner(model, LearnerSettings()).step([row])
     with pytest.raises(ValueError, match="no parameters"):
-        Learner(model.requires_grad_(False), StepSettings())
+        Learner(model.requires_grad_(False), LearnerSettings())
 
 
 def test_the_probability_of_what_was_drawn_at_another_temperature_is_taken_at_it(model: Any) -> None:
@@ -149,7 +149,7 @@ def test_the_probability_of_what_was_drawn_at_another_temperature_is_taken_at_it
         behaviour=tuple(k if used else 0.0 for k, used in zip(known, row.mask, strict=True)),
         spans=(AnswerSpan(CONTEXT, len(row.ids), 0.6),),
     )
-    assert Learner(model, StepSettings()).step([drawn]).masked == 0
+    assert Learner(model, LearnerSettings()).step([drawn]).masked == 0
 
 
 def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None:
@@ -159,7 +159,9 @@ def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None
 
     shape = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     base = LlamaForCausalLM(LlamaConfig(vocab_size=64, tie_word_embeddings=True, **shape))
-    learner = Learner(get_peft_model(base, LoraConfig(r=2, target_modules="all-linear")), StepSettings(1e-2))
+    learner = Learner(
+        get_peft_model(base, LoraConfig(r=2, target_modules="all-linear")), LearnerSettings(learning_rate=0.01)
+    )
     row = TrainingRow((1, 2, 3, 4), (False, True, True, True), (1.0,) * 4)
     learner.step([row])
     state = copy.deepcopy(learner.state())
@@ -171,7 +173,7 @@ def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None
 
 
 def test_a_gradient_that_is_not_finite_changes_no_weights(model: Any) -> None:
-    learner, rows = Learner(model, StepSettings(1e30)), sampled_rows(model, drift=0.1)
+    learner, rows = Learner(model, LearnerSettings(learning_rate=1e30)), sampled_rows(model, drift=0.1)
     learner.step(rows)
     before = [weights.detach().clone() for weights in model.parameters()]
     with pytest.raises(DivergedError, match="lower --learning-rate"):

@@ -14,12 +14,12 @@ import torch
 
 from sciagent.agent.policies.constrained import packed
 from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
-from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.learner.values import ValueBatch, value_loss
+from sciagent.training.settings import CriticSettings, LearnerSettings
 from tests.training.learner.made_rows import CONTEXT, sampled_rows
 
-SETTINGS = StepSettings(1e-3, critic=CriticSettings(learning_rate=1e-2, passes=1))
+SETTINGS = LearnerSettings(learning_rate=0.001, critic=CriticSettings(learning_rate=0.01, passes=1))
 
 
 def episodes(model: Any, n: int = 4) -> list[TrainingRow]:
@@ -95,7 +95,7 @@ def bandit_learner(model: Any, learning_rate: float, critic: CriticSettings) -> 
         return packed(arms.numpy())
 
     torch.nn.init.zeros_(model.lm_head.weight)
-    return Learner(model, StepSettings(learning_rate, critic=critic), allowed=allowed)
+    return Learner(model, LearnerSettings(learning_rate=learning_rate, critic=critic), allowed=allowed)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -146,7 +146,9 @@ def test_rows_that_all_earned_the_same_leave_the_value_head_to_later_ones(model:
 @pytest.mark.parametrize("clip", [None, 0.2])
 def test_rewards_of_any_size_need_the_same_number_of_updates(model: Any, clip: float | None) -> None:
     """The clip, too, is in standard deviations of the targets."""
-    settings = StepSettings(0.0, critic=CriticSettings(learning_rate=1e-3, passes=1, clip=clip), most_gradient=1e9)
+    settings = LearnerSettings(
+        learning_rate=0.0, critic=CriticSettings(learning_rate=0.001, passes=1, clip=clip), most_gradient=1e9
+    )
     updates = []
     for factor in (1.0, 100.0):
         learner = Learner(copy.deepcopy(model), settings)
@@ -179,7 +181,7 @@ def test_a_learner_goes_on_with_the_scale_of_its_checkpoint(model: Any) -> None:
 
 def test_cutting_a_step_into_micro_batches_changes_nothing(model: Any) -> None:
     rows = episodes(model)
-    whole, parts = (Learner(model, replace(SETTINGS, most_tokens=most)) for most in (10_000, 1))
+    whole, parts = (Learner(model, SETTINGS.model_copy(update={"most_tokens": most})) for most in (10_000, 1))
     seen = []
     for learner in (whole, parts):
         before = [weights.detach().clone() for weights in learner.model.parameters()]

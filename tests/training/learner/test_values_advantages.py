@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sciagent.training.learner.rows import EpisodeTurns, RowTurn, TrainingRow
-from sciagent.training.learner.settings import CriticSettings
 from sciagent.training.learner.values import explained_variance, of_turns, returns_to_go, sibling_means, valued_rows
+from sciagent.training.settings import CriticSettings
 
 HALF = CriticSettings(discount=0.5, decay=0.5)
 

@@ -23,7 +23,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.feature_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.actors import RolloutActors, shares
-from sciagent.training.live.settings import LiveWish, TaskShare
+from sciagent.training.settings import LiveSettings, TaskShare
 from tests.support import environments
 from tests.support.adapter_server import AdapterServer
 
@@ -51,9 +51,11 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wish_of(*files: Path, actors: int) -> LiveWish:
-    tasks = tuple(TaskShare(file, place + 1.0) for place, file in enumerate(files))
-    return LiveWish(tasks, "tiny", Path("run"), "new", Path("rewards.yaml"), actors=actors)
+def wish_of(*files: Path, actors: int) -> LiveSettings:
+    tasks = tuple(TaskShare(file=file, weight=place + 1.0) for place, file in enumerate(files))
+    return LiveSettings(
+        tasks=tasks, model="tiny", out=Path("run"), name="new", rewards=Path("rewards.yaml"), ray={"actors": actors}
+    )
 
 
 def test_each_actor_gets_campaigns_of_its_own(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,13 +151,22 @@ from sciagent.training.learner.step import Learner
 from sciagent.training.live.actors import RolloutActors, SentEngine
 from sciagent.training.live.engines import InProcessEngine
 from sciagent.training.live.engines import identity_of
-from sciagent.training.live.settings import LiveWish, TaskShare
+from sciagent.training.settings import LiveSettings, RaySettings, TaskShare
 
 if __name__ == "__main__":
-    files = tuple(TaskShare(Path(name)) for name in ("one.yaml", "two.yaml"))
-    wish = LiveWish(files, "tiny", Path("run"), "new", Path("rewards.yaml"), actors=2, rank=4, threads=1)
+    files = tuple(TaskShare(file=Path(name)) for name in ("one.yaml", "two.yaml"))
+    wish = LiveSettings(
+        tasks=files,
+        model="tiny",
+        out=Path("run"),
+        name="new",
+        rewards=Path("rewards.yaml"),
+        ray=RaySettings(actors=2),
+        lora=4,
+        threads=1,
+    )
     loaded = load("tiny", 4, 0)
-    learner = Learner(loaded.model, wish.settings)
+    learner = Learner(loaded.model, wish.learner)
     for weights in loaded.model.parameters():
         weights.data += 0.05 * weights.requires_grad
     version = identity_of(loaded, loaded.model, "new")

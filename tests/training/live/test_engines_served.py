@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,11 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.rows import AnswerSpan
-from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.engines import ServedEngine, identity_of
 from sciagent.training.live.running import train_live
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.progress import TrainedStep
+from sciagent.training.settings import LearnerSettings, LiveSettings, TaskShare
 from tests.support.adapter_server import AdapterServer
 
 SCHEMA = {
@@ -52,7 +50,7 @@ def loaded(tiny: str) -> LoadedModel:
 
 @pytest.fixture
 def learner(loaded: LoadedModel) -> Learner:
-    return Learner(loaded.model, StepSettings(), allowed=loaded.grammars.allowed)
+    return Learner(loaded.model, LearnerSettings(), allowed=loaded.grammars.allowed)
 
 
 def change(loaded: LoadedModel, by: float) -> None:
@@ -112,7 +110,7 @@ def test_what_a_killed_run_left_is_unloaded_and_equal_weights_have_one_name(
     second = asked("one", loaded, learner)
     assert first.name not in server.adapters
     whole = load(loaded.card.name, rank=4, seed=1)
-    again = asked("other", whole, Learner(whole.model, StepSettings()))
+    again = asked("other", whole, Learner(whole.model, LearnerSettings()))
     assert again.name == first.name, "the folder and the process do not count"
     assert {name for name in server.adapters if name.startswith("killed@")} == {again.name}
     for policy in (first, second, again):
@@ -166,11 +164,18 @@ def test_a_run_whose_answers_a_server_samples_masks_nothing(server: AdapterServe
     (tmp_path / "rewards.yaml").write_text("prices: {llm_tokens: 0.0001}\nunsettled: settled\n", encoding="utf-8")
     (file := tmp_path / "served.yaml").write_text(CAMPAIGN, encoding="utf-8")
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
-    wish = LiveWish((TaskShare(file),), "tiny", tmp_path / "run", "sent", tmp_path / "rewards.yaml", threads=1)
-    wish = replace(wish, steps=2, groups=1, siblings=3, turns=2, rank=4, endpoint=server.url)
+    wish = LiveSettings(
+        tasks=(TaskShare(file=file),),
+        model="tiny",
+        out=tmp_path / "run",
+        name="sent",
+        rewards=tmp_path / "rewards.yaml",
+        threads=1,
+    )
+    wish = wish.with_changes(steps=2, groups=1, siblings=3, turns=2, lora=4, endpoint=server.url)
     told: list[TrainedStep] = []
     n = len(server.asked)
-    answer = train_live(replace(wish, settings=StepSettings(1e-2)), ledger, lambda step, of: told.append(step))
+    answer = train_live(wish.with_changes(learning_rate=0.01), ledger, lambda step, of: told.append(step))
     assert answer.steps == 2 and [step.masked for step in told] == [0.0, 0.0]
     assert told[0].policy != told[1].policy and {step.policy for step in told} <= {
         body["model"] for body in server.asked[n:]

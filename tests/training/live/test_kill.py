@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from sciagent.training.learner.step import Learner
 from sciagent.training.live import waves
 from sciagent.training.live.engines import LearnersPolicy
 from sciagent.training.live.running import train_live
-from sciagent.training.live.settings import LiveWish
 from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.training.settings import LiveSettings
 from tests.training.live.test_running import run, used, wish_of, written
 from tests.training.live.test_running import tiny as tiny
 
@@ -66,7 +65,7 @@ def at_call(n: int, function: Callable[..., Any]) -> Callable[..., Any]:
     return counted
 
 
-def killed(wish: LiveWish, ledger: Path, place: tuple[Any, str, int]) -> None:
+def killed(wish: LiveSettings, ledger: Path, place: tuple[Any, str, int]) -> None:
     """Runs in a child process until it is killed at the place."""
     owner, name, n = place
     child = os.fork()
@@ -80,7 +79,7 @@ def killed(wish: LiveWish, ledger: Path, place: tuple[Any, str, int]) -> None:
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"it came past {name}"
 
 
-def told_of(ledger: Ledger, wish: LiveWish) -> Any:
+def told_of(ledger: Ledger, wish: LiveSettings) -> Any:
     """All that the run has left, without times: weights, metrics, turns of rollouts and their uses."""
     weights = (wish.out / "policy" / "model.safetensors").read_bytes()
     lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
@@ -106,13 +105,13 @@ BESIDE = ("while sampling", "in the update", "between update and checkpoint", "b
     ],
 )
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahead: int, places: Sequence[str]) -> None:
-    def started(name: str) -> tuple[LiveWish, Ledger]:
+    def started(name: str) -> tuple[LiveSettings, Ledger]:
         folder = tmp_path / name
         folder.mkdir()
         files = [written(folder, each, text=TEXT) for each in ("one", "two")]
         ledger = Campaign.from_yaml(files[0], folder / "ledger.db").ledger.store
         wish = wish_of(folder, *files, siblings=2, steps=2 + ahead, ahead=ahead, parts=2)
-        return replace(wish, name="killed"), ledger
+        return wish.with_changes(name="killed"), ledger
 
     wish, ledger = started("whole")
     run(wish, ledger)
@@ -123,7 +122,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
     assert len(set(by)) == 2 and by[0] == by[ahead], "a step ahead is sampled by the version before the last update"
     wish, ledger = started("longer")
     for steps in (1, wish.steps):
-        run(replace(wish, steps=steps), ledger)
+        run(wish.with_changes(steps=steps), ledger)
     assert told_of(ledger, wish) == expected, "a finished run goes on to more steps"
     models.remove("killed")
     for number, where in enumerate(places):

@@ -21,12 +21,12 @@ from sciagent.domain.policies import PolicyIdentity
 from sciagent.store.learning import training
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.settings import LossSettings, StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.late import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.running import train_live
 from sciagent.training.progress import TrainedStep
 from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.settings import LearnerSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
 from tests.training.live.test_running import used, wish_of, written
@@ -59,25 +59,29 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def learner_of(folder: Path, loss: LossSettings) -> Learner:
+def learner_of(folder: Path, settings: LearnerSettings) -> Learner:
     """Returns a learner whose reference has other weights than its policy."""
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
     model, reference = (AutoModelForCausalLM.from_pretrained(folder) for _ in range(2))
     torch.nn.init.normal_(reference.lm_head.weight, std=0.05, generator=torch.Generator().manual_seed(1))
-    return Learner(model, StepSettings(loss=loss), reference=reference.requires_grad_(False))
+    return Learner(model, settings, reference=reference.requires_grad_(False))
 
 
 def scored(rows: list[TrainingRow], factor: float) -> list[TrainingRow]:
     return [replace(row, advantages=tuple(factor * each for each in row.advantages)) for row in rows]
 
 
-@pytest.mark.parametrize("loss", [LossSettings(), LossSettings(entropy=0.01, kl=0.01)], ids=["plain", "regularised"])
-def test_a_gradient_of_the_difference_adds_up_to_that_of_the_final_reward(tiny: Path, loss: LossSettings) -> None:
+@pytest.mark.parametrize(
+    "settings", [LearnerSettings(), LearnerSettings(entropy=0.01, kl=0.01)], ids=["plain", "regularised"]
+)
+def test_a_gradient_of_the_difference_adds_up_to_that_of_the_final_reward(
+    tiny: Path, settings: LearnerSettings
+) -> None:
     """At lag 0, at the same weights: the policy gradient is linear in the advantages where no ratio is clipped. The
     entropy bonus and the divergence from the reference count once, with the first training."""
-    learner = learner_of(tiny, loss)
+    learner = learner_of(tiny, settings)
     rows = sampled_rows(learner.model, 6)
     changed, others = rows[:2], rows[2:]
     final = scored(changed, 0.3)
@@ -151,7 +155,7 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
 
     monkeypatch.setattr(Driver, "settle", patient_in_the_second_step)
     few: dict[str, Any] = {"steps": 4, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
-    wish = wish_of(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, settings=StepSettings(1e-5))
+    wish = wish_of(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, learning_rate=1e-5)
     told: list[TrainedStep] = []
     answer = train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
     models.remove(wish.name)
@@ -194,7 +198,7 @@ def test_a_verdict_between_the_rewards_of_a_step_and_its_training_is_not_missed(
     monkeypatch.setattr(LateVerdicts, "changed", late_in_the_second_step)
     few: dict[str, Any] = {"steps": 3, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
     told: list[TrainedStep] = []
-    wish = wish_of(tmp_path, file, **few, lag=1, settings=StepSettings(1e-5))
+    wish = wish_of(tmp_path, file, **few, lag=1, learning_rate=1e-5)
     train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
     models.remove(wish.name)
     assert [step.late for step in told] == [0, 1, 1]

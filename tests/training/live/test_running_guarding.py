@@ -18,9 +18,9 @@ from sciagent.store.learning import rewards
 from sciagent.training.guards import StopReason
 from sciagent.training.live.late import Gatherer
 from sciagent.training.live.running import RunGuards, reward_spec
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.tasks import driven
 from sciagent.training.live.waves import LocalWaves
+from sciagent.training.settings import LiveSettings, TaskShare
 from tests.support.plugins import register_again
 from tests.support.watched import TEXT
 
@@ -79,8 +79,18 @@ def trained(folder: Path, ledger: Ledger, policy: EditPolicy, steps: int) -> tup
     (folder / "rewards.yaml").write_text(REWARDS, encoding="utf-8")
     (folder / "watched.yaml").write_text(LADDER, encoding="utf-8")
     register_again()
-    tasks = (TaskShare(folder / "watched.yaml"),)
-    wish = LiveWish(tasks, "edits", folder, "edits", folder / "rewards.yaml", groups=4, siblings=8, turns=1, further=0)
+    tasks = (TaskShare(file=folder / "watched.yaml"),)
+    wish = LiveSettings(
+        tasks=tasks,
+        model="edits",
+        out=folder,
+        name="edits",
+        rewards=folder / "rewards.yaml",
+        groups=4,
+        siblings=8,
+        turns=1,
+        further=0,
+    )
     spec = reward_spec(wish)
     with driven(wish, ledger) as driven_tasks:
         gatherer = Gatherer(wish, LocalWaves(wish, ledger, driven_tasks, spec, 100, "run", None))

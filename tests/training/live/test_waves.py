@@ -18,9 +18,9 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live.late import Gatherer
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.waves import LocalWaves, Stopped
 from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.settings import LiveSettings, TaskShare
 
 CAMPAIGN = """
 campaign: {name}
@@ -70,7 +70,14 @@ def gatherer_of(tmp_path: Path) -> Iterator[Any]:
         file.write_text(CAMPAIGN.format(name="one", budget=budget), encoding="utf-8")
         ledger: Ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
         given: dict[str, Any] = {"groups": 2, "siblings": 2, "turns": 1, "begins": "seeds"} | more
-        wish = LiveWish((TaskShare(file),), "tiny", tmp_path / "run", "x", tmp_path / "rewards.yaml", **given)
+        wish = LiveSettings(
+            tasks=(TaskShare(file=file),),
+            model="tiny",
+            out=tmp_path / "run",
+            name="x",
+            rewards=tmp_path / "rewards.yaml",
+            **given,
+        )
         context = live_tasks.driven(wish, ledger)
         tasks = context.__enter__()
         opened.append(context)

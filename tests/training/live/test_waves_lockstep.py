@@ -18,9 +18,9 @@ from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live.settings import LiveWish, TaskShare
 from sciagent.training.live.waves import LocalWaves, Stopped, TaskGroups, Wave, divided
 from sciagent.training.rollouts.runner import CarriedOut, RolloutRunner
+from sciagent.training.settings import LiveSettings, TaskShare
 from tests.training.live.test_waves import CAMPAIGN, SPEC, Stated, _said
 
 SMILES = ("CCN", "c1ccccc1C", "CCCO", "CC=O", "c1ccncc1")
@@ -46,11 +46,13 @@ def waves_of(folder: Path, parts: int, stopping: Any = None) -> Iterator[tuple[L
     (folder / "molecules.csv").write_text("smiles\nCO\nCCO\n", encoding="utf-8")
     shares = []
     for name in ("one", "two"):
-        shares.append(TaskShare(folder / f"{name}.yaml"))
+        shares.append(TaskShare(file=folder / f"{name}.yaml"))
         shares[-1].file.write_text(CAMPAIGN.format(name=name, budget=1000), encoding="utf-8")
     ledger: Ledger = Campaign.from_yaml(shares[0].file, folder / "ledger.db").ledger.store
     given: dict[str, Any] = {"groups": 4, "siblings": 2, "turns": 3, "begins": "seeds", "parts": parts}
-    wish = LiveWish(tuple(shares), "tiny", folder / "run", "x", folder / "rewards.yaml", **given)
+    wish = LiveSettings(
+        tasks=tuple(shares), model="tiny", out=folder / "run", name="x", rewards=folder / "rewards.yaml", **given
+    )
     with live_tasks.driven(wish, ledger) as tasks:
         yield LocalWaves(wish, ledger, tasks, SPEC, 1000, "r", stopping), ledger
 

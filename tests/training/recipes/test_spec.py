@@ -57,6 +57,7 @@ def test_a_recipe_is_read_with_its_stages(tmp_path: Path) -> None:
         ("  - {kind: sft, epochs: 4}\n", "", r"stages\[1\]: a new model is first taught by a stage of kind sft"),
         ("kind: sft, epochs: 4", "kind: hinted", r"stages\[1\]: a new model is first taught by a stage of kind sft"),
         ("from: seeds", "form: seeds", 'unknown key; did you mean "from"'),
+        ("kind: grpo, credit", "kind: ppo, credit", r"stages\[4\].credit: has no effect for ppo; it counts for grpo"),
         ("name: last", "name: sft", r"stages\[4\]: the name sft is taken by an earlier stage"),
         ("{kind: rollouts}", "{kind: rollouts, policy: scripted}", "rollouts are made by the policy so far"),
         ("  verifications: 8\n", "  verifications: 8\n  seeds: [1]\n", "evaluate: 1 campaigns of a policy give no"),

@@ -17,5 +17,5 @@ def test_what_is_out_of_range_is_refused() -> None:
         AuditStage(kind="audit", tasks=())
     with pytest.raises(ValidationError, match="it samples from adapters"):
         LiveStage(kind="grpo", endpoint="http://localhost:8000/v1")
-    with pytest.raises(ValidationError, match="has no value head"):
+    with pytest.raises(ValidationError, match="has no effect for grpo; it counts for ppo"):
         LiveStage.model_validate({"kind": "grpo", "critic": {"passes": 2}})

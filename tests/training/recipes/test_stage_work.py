@@ -48,9 +48,9 @@ def test_demonstrations_are_made_once(folder: StageFolder, ledger: Ledger) -> No
     told, tasks = Told(), built_tasks(ledger, [folder.path.parent / "practice.yaml"])
     work = worker(folder, ledger, Stopping(), told)
     result = work.work(STAGE, "demonstrations", folder, tasks, None, "")
-    assert result.told == ["practice: 2 groups of 2 by scripted"] and told.lines
+    assert result.lines == ["practice: 2 groups of 2 by scripted"] and told.lines
     told.lines.clear()
-    assert work.work(STAGE, "demonstrations", folder, tasks, None, "").told == result.told
+    assert work.work(STAGE, "demonstrations", folder, tasks, None, "").lines == result.lines
     assert told.lines == [], "the groups that are there already are not rolled out again"
 
 
@@ -66,4 +66,4 @@ def test_a_stop_ends_the_episodes(folder: StageFolder, ledger: Ledger) -> None:
 def test_an_audit_of_one_policy_compares_nothing(folder: StageFolder, ledger: Ledger) -> None:
     stage = AuditStage(kind="audit", tasks=("practice.yaml",), seeds=(1,), verifications=2)
     result = worker(folder, ledger, Stopping(), Told()).work(stage, "audit", folder, [], "tiny", "tiny")
-    assert result.compared is None and "nothing to compare" in result.told[0]
+    assert result.compared is None and "nothing to compare" in result.lines[0]

@@ -25,6 +25,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.standardise import atoms_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.base import MoleculeVerifier, refused
 from sciagent_verifiers.fast.compounds.compositions import known_elements
@@ -165,10 +166,8 @@ class MoleculeChecksSettings(Settings):
         "allow", description="Stereocentres or double bonds that the text leaves open."
     )
     forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
-    require_smarts: tuple[str, ...] = Field(
-        (),
-        exclude_if=lambda patterns: not patterns,  # as in evidence from before this setting
-        description="A molecule that lacks a match of any of these is refused.",
+    require_smarts: tuple[str, ...] = omitted_if_unset(
+        (), description="A molecule that lacks a match of any of these is refused."
     )
     alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
     refuse_alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; a match is refused")

@@ -99,7 +99,7 @@ class ReferenceFolder(ABC):
                 detail = f"{self.file.name} holds no {noun} that can be read ({about['unreadable']} records)"
                 raise _unusable(detail)
             (partial / "about.json").write_text(json.dumps(about))
-            shutil.rmtree(self.folder, ignore_errors=True)  # left by an earlier format or a crash
+            shutil.rmtree(self.folder, ignore_errors=True)  # incomplete: it has no about.json
             partial.rename(self.folder)
         except InputFileError as error:
             raise _unusable(str(error)) from error

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Finding, Property, Reason, Refusal
 from sciagent_simulators.conformers import (
@@ -44,21 +44,15 @@ KINDS = {
 """The kind of average of some properties; all others get the mean."""
 
 
-# Left at their defaults both are left out of the settings hash, so that evidence older than they keeps its keys.
 Average = Literal["boltzmann"]
-AVERAGE: Average | None = Field(
+AVERAGE: Average | None = omitted_if_unset(
     None,
-    exclude_if=lambda value: value is None,
     description="`boltzmann`: values are averages over the low conformers of the search, each computed in full and "
     "weighted by its energy at this level; unset: values of the conformer that is lowest in GFN2-xTB.",
 )
 MOST = 5
-AVERAGE_CONFORMERS: int = Field(
-    MOST,
-    ge=2,
-    le=12,
-    exclude_if=lambda value: value == MOST,
-    description="Over how many conformers an average is at most, the lowest in GFN2-xTB first.",
+AVERAGE_CONFORMERS: int = omitted_if_unset(
+    MOST, ge=2, le=12, description="Over how many conformers an average is at most, the lowest in GFN2-xTB first."
 )
 
 

@@ -16,8 +16,8 @@ from pydantic import Field, field_validator
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
-from sciagent.programs import GPAW
 from sciagent.verification.contract import (
     Context,
     Cost,
@@ -40,6 +40,7 @@ from sciagent_simulators.periodic.calculation import (
     CYCLES,
     EMPTY_BANDS,
     FUNCTIONAL,
+    GPAW,
     PROTOCOLS,
     Bands,
     Protocol,
@@ -54,6 +55,7 @@ from sciagent_simulators.periodic.sampling import (
     moment_error,
     open_shells,
 )
+from sciagent_simulators.programs.running import MPIEXEC
 from sciagent_verifiers.simulation.force_field import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
@@ -161,17 +163,15 @@ class BandsSettings(Settings):
         description="First magnetic moment of each atom by element, in Bohr magnetons, such as {Fe: 2.2}; parallel. "
         "All 0 computes open shells without spin. None refuses elements with open d or f shells.",
     )
-    mesh: float | None = Field(
+    mesh: float | None = omitted_if_unset(
         None,
         gt=0.5,
         le=10,
-        exclude_if=lambda density: density is None,  # as in evidence from before this key
         description="k-points per 1/angstrom of each reciprocal vector, 2 pi included; None takes those of the "
         "protocol. Metals want 4 to 6.",
     )
-    semicore: tuple[str, ...] = Field(
+    semicore: tuple[str, ...] = omitted_if_unset(
         (),
-        exclude_if=lambda symbols: not symbols,  # as in evidence from before this key
         description="Elements with one more shell in the valence than in the PAW data that GPAW ships, such as [Cu]: "
         "3s and 3p for copper. GPAW's own generator makes the data in seconds.",
     )
@@ -259,6 +259,7 @@ class GpawBands(Verifier[Crystal]):
     Settings = BandsSettings
     settings: BandsSettings
     programs = (GPAW,)
+    optional_programs = (MPIEXEC,)
     engines = ("pymatgen", "ase")
     preload = ("numpy", "ase.neighborlist", "ase.cell", "pymatgen.core")
     priors = (

@@ -7,10 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.programs import CREST
 from sciagent.verification.contract import Context, Cost, Finding, Tier
 from sciagent_simulators.conformers import KCAL, ensemble_of, resolved
-from sciagent_simulators.programs.xtb import crest
+from sciagent_simulators.programs.xtb import CREST, crest
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings

@@ -7,9 +7,8 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from sciagent.programs import GAUSSIAN, ORCA
-from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN_SCF, NOT_HERE
-from sciagent_simulators.programs.orca import ORCA_SCF
+from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN, GAUSSIAN_SCF, NOT_HERE
+from sciagent_simulators.programs.orca import ORCA, ORCA_SCF
 from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
 
 

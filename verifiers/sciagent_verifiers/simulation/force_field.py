@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.evidence import CLASS, UNCERTAINTY_KIND
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.verification.contract import (
     ArtifactFile,
     Context,
@@ -58,21 +59,15 @@ class ForceFieldSettings(Settings):
     """The model, the relaxation and what is refused."""
 
     model: str = Field(DEFAULT_MODEL, description="A registered potential: `chgnet-0.3.0`, `7net-0`, …")
-    # Unset, the fields of own weights are left out of the settings hash.
-    weights: ReferenceFile | None = Field(
+    weights: ReferenceFile | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="Own weights for the architecture of `model`. The file is loaded with pickle, which can run code.",
     )
-    functional: str = Field(
-        "",
-        exclude_if=lambda value: not value,
-        description="Of own weights: the functional of their training data, such as PBE+U.",
+    functional: str = omitted_if_unset(
+        "", description="Of own weights: the functional of their training data, such as PBE+U."
     )
-    correction: str = Field(
-        "",
-        exclude_if=lambda value: not value,
-        description=f"Of own weights: correction in their training energies, {UNCORRECTED} or {MP2020}.",
+    correction: str = omitted_if_unset(
+        "", description=f"Of own weights: correction in their training energies, {UNCORRECTED} or {MP2020}."
     )
     fmax: float = Field(0.02, gt=0, le=1, description="Limit of the forces on atoms and cell, eV/angstrom.")
     steps: int = Field(300, ge=1, le=10000, description="Evaluations of a crystal at most.")

@@ -26,6 +26,7 @@ from sciagent.domain.properties import (
     FORMATION_ENERGY,
     VOLUME_PER_ATOM,
 )  # fmt: skip
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import (
     Context,
@@ -127,15 +128,11 @@ class MlffRelaxSettings(ForceFieldSettings):
         "states balance; `elements`: a formation energy only; `none`: no energies. They are relaxed once for a "
         "chemical system and kept in the cache folder.",
     )
-    entries: ReferenceFile | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Own energies of phases (JSON) on the same scale; adds energy_above_hull.",
+    entries: ReferenceFile | None = omitted_if_unset(
+        None, description="Own energies of phases (JSON) on the same scale; adds energy_above_hull."
     )
-    second_model: str | None = Field(
-        None,
-        exclude_if=lambda value: value is None,
-        description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread.",
+    second_model: str | None = omitted_if_unset(
+        None, description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread."
     )
 
     @model_validator(mode="after")

@@ -22,10 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry
@@ -40,10 +39,8 @@ Values = Callable[[Geometry], Mapping[Property, float | None]]
 
 
 Repeatability = Literal["class", "molecule"]
-# The default is left out of the settings hash, so that evidence from before this setting keeps its keys.
-REPEATABILITY: Repeatability = Field(
+REPEATABILITY: Repeatability = omitted_if_unset(
     "class",
-    exclude_if=lambda value: value == "class",
     description="Source of the uncertainty, which is the spread over seeds of the conformer search: `class` takes the "
     "usual spread of molecules with or without rotatable bonds; `molecule` computes that of this molecule from its "
     "lowest few conformers, at about a quarter more cost.",

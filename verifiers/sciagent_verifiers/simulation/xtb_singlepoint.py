@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
+from sciagent.domain.unset import omitted_if_unset
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
@@ -25,16 +26,13 @@ class XtbSettings(Settings):
     method: Literal["GFN2-xTB", "GFN1-xTB"] = Field("GFN2-xTB", description="The Hamiltonian of the single point.")
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the geometry is made.")
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
-    # Unset, the next two fields are left out of the settings hash, so that evidence older than they are keeps its keys.
-    solvent: Solvent | None = Field(
+    solvent: Solvent | None = omitted_if_unset(
         None,
-        exclude_if=lambda value: value is None,
         description="The single point is in this solvent (ALPB); "
         "the geometry is, too, if geometry: {solvent: …} says so.",
     )
-    second_opinion: bool = Field(
+    second_opinion: bool = omitted_if_unset(
         False,
-        exclude_if=lambda value: value is False,
         description="The other GFN method on the same geometry, told in the diagnostics; how far the two dipoles lie "
         "apart enters the uncertainty of the dipole.",
     )

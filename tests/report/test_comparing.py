@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.report.answers import compare
+from sciagent.report.comparing import compare
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows
 

@@ -1,0 +1,124 @@
+"""Compares two campaigns: specs, outcomes, costs, and common candidates.
+
+Values are compared only if the same version of the same verifier measured both with the same settings. A GFN2 gap is
+never compared with a PBE0 gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.file.campaign_spec import spec_differences, stated_units
+from sciagent.domain.answers.status import CampaignCounts, Comparison, HitsAtCost, RungCounts, RungPair, ValueComparison
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.progress import ProgressStep, progress, shared_candidates, value_spreads
+
+MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
+
+
+class _Side(NamedTuple):
+    """The data of one of the two campaigns."""
+
+    row: CampaignRow
+    ladder: list[RungRow]
+    terminal: RungRow
+    counts: CampaignCounts
+    steps: list[ProgressStep]
+    """Number of hits against cost, in order of cost."""
+
+
+def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Comparison:
+    """Returns the answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
+    if left.id == right.id:
+        raise UsageError(f'"{left.name}" is the same campaign twice; name two')
+    first = _side(connection, left)
+    second = _side(connection, right)
+    return Comparison(
+        campaigns=(left.name, right.name),
+        differences=tuple(d for d in spec_differences(left.spec, right.spec) if not d.startswith("campaign:")),
+        status=(first.counts, second.counts),
+        rungs=tuple(_rung_pairs(first, second)),
+        overlap=shared_candidates(connection, left, right),
+        values=tuple(_values(connection, first, second)),
+        hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
+        cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
+        same_objectives=left.spec["objectives"] == right.spec["objectives"],
+    )
+
+
+def _side(connection: Connection, row: CampaignRow) -> _Side:
+    ladder = campaigns.rungs(connection, row.id)
+    terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
+    counts = campaign_counts.counts(connection, row)
+    return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
+
+
+def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
+    """Returns one entry per pair of rungs with the same calculation or label, and one per unmatched rung."""
+    unmatched = list(second.ladder)
+    pairs: list[tuple[RungRow | None, RungRow | None]] = []
+    for rung in first.ladder:
+        same = [other for other in unmatched if other.computation == rung.computation]
+        partner = next(iter([*same, *(other for other in unmatched if other.name == rung.name)]), None)
+        if partner is not None:
+            unmatched.remove(partner)
+        pairs.append((rung, partner))
+    pairs += [(None, rung) for rung in unmatched]
+    return [
+        RungPair(
+            rungs=(None if a is None else a.name, None if b is None else b.name),
+            same_calculation=a is not None and b is not None and a.computation == b.computation,
+            counts=(_counts_at(first, a), _counts_at(second, b)),
+        )
+        for a, b in pairs
+    ]
+
+
+def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
+    if rung is None:
+        return None
+    return next(counts for counts in side.counts.rungs if counts.rung == rung.name)
+
+
+def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
+    """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
+    mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
+    compared = []
+    same = first.terminal.computation == second.terminal.computation
+    units = stated_units(first.row.spec) | stated_units(second.row.spec)
+    for name in (name for name in mine if name in theirs):
+        a, b = (value_spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
+        levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
+        compared.append(
+            ValueComparison(
+                property=name,
+                rungs=(first.terminal.name, second.terminal.name),
+                comparable=same and levels[0] == levels[1] and bool(levels[0]),
+                measured=(a, b),
+            )
+        )
+    return compared
+
+
+def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
+    """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
+    least = min(first[-1].core_seconds, second[-1].core_seconds)
+    marks = [least * share for share in MARKS if least > 0]
+    at = [
+        HitsAtCost(core_seconds=round(mark, 3), hits=(_hits_at(first, mark), _hits_at(second, mark))) for mark in marks
+    ]
+    return [*at, HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
+
+
+def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:
+    return max((step.hits for step in steps if step.core_seconds <= cost * (1 + 1e-9)), default=0)
+
+
+def _cost_of_first_hit(steps: Sequence[ProgressStep]) -> float | None:
+    return next((step.core_seconds for step in steps if step.hits > 0), None)

@@ -1,0 +1,1 @@
+"""A program, the module that runs it, and the verifier that needs it."""
