@@ -31,13 +31,13 @@ LIMITS = {
     "modules below 60 lines with one importer": 0,
     "statements that assign two things": 0,
     "comprehensions in calls in conditional expressions": 0,
-    "comprehensions with two for": 89,
+    "comprehensions with two for": 87,
     "public class names used twice": 0,
     "docstrings that begin with Of": 0,
     "functions with a complexity over 15": 7,
-    "signatures with mappings of Any beyond the borders": 28,
-    "lines with fmt: skip": 60,
-    "modules over 100 lines without a test file": 6,
+    "signatures with mappings of Any beyond the borders": 14,
+    "lines with fmt: skip": 59,
+    "modules over 100 lines without a test file": 5,
 }
 """How many offenders each rule allows."""
 IMPORTS_THAT_MAY_CLOSE_A_CIRCLE: set[tuple[str, str]] = set()
