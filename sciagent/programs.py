@@ -221,7 +221,7 @@ def inspect_once(python: Path) -> tuple[tuple[str, str], ...]:
     try:
         stat = python.stat()
     except OSError as error:
-        raise UsageError(f"{python}: {error.strerror}; sciagent engines add names another") from None
+        raise UsageError(f"{python}: {error.strerror}; sciagent engines NAME --python PATH names another") from None
     return _inspected(python, stat.st_mtime_ns, stat.st_size)
 
 

@@ -5,7 +5,7 @@ same model that spells molecules.
 
 Each run is the quickstart of a language model (`campaigns/quickstart_llm.yaml`: its seeds, ladder and objectives), with
 another proposer, until so many xTB results are there beyond those of the seeds, or the clock has run out. The model is
-SmolLM2-135M-Instruct in the process, on one thread; `sciagent models add smollm2` brings it. Random edits: children, by
+SmolLM2-135M-Instruct in the process, on one thread; `sciagent models smollm2` brings it. Random edits: children, by
 the edits that `evolve` has, of a seed or an earlier child drawn at random, whatever became of it.
 """
 

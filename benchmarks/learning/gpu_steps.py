@@ -2,7 +2,7 @@
 
     python -m benchmarks.learning.gpu_steps --model smollm2 --model hindsight --out gpu_steps.json
 
-The models are those of `sciagent models list`. Rows have the shape of episodes of 8 turns: 1,000 tokens of context,
+The models are those of `sciagent models`. Rows have the shape of episodes of 8 turns: 1,000 tokens of context,
 then answers of 40 tokens with observations of 60 between them; their ids are random. Each part writes the file anew.
 """
 

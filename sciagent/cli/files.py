@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from ruamel.yaml import YAML
 
 from sciagent.api.terminal import Line, Part, plain_table, records_table
 from sciagent.cli import options
@@ -136,6 +135,8 @@ def templates_folder() -> Path:
 
 def templates() -> dict[str, Template]:
     """Returns the example campaigns by name, sorted."""
+    from ruamel.yaml import YAML
+
     by_name = {}
     for path in sorted(templates_folder().glob("*.yaml")):
         text = path.read_text(encoding="utf-8")

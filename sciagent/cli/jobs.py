@@ -76,8 +76,8 @@ def cancel(
 ) -> None:
     """End jobs: a queued job is over at once, a running job is killed within seconds, with all it has started.
 
-    Its candidate is held, for otherwise it would be chosen again: sciagent release lets it go on, sciagent retry runs
-    the same job again. What an attempt has cost stays booked; a result that came first is kept.
+    Its candidate is held, for otherwise it would be chosen again: sciagent hold --undo lets it go on, sciagent retry
+    runs the same job again. What an attempt has cost stays booked; a result that came first is kept.
     """
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import cancelling
@@ -101,7 +101,7 @@ def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
         text = words.get(change.done, f"left as it is: {change.why}")
         yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
     if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
-        yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
+        yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent hold {keys[0]} --undo --reason ...")
 
 
 def retry(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sciagent.api.terminal import Line, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, put_answer, say
+from sciagent.cli.shared import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.settings import user
 
@@ -71,53 +70,42 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
 def claim(
     task: Task,
     take_over: bool = typer.Option(False, "--take-over", help="Also if somebody else has it, whose claim ends."),
+    give_back: str | None = typer.Option(
+        None, "--give-back", metavar="WHY", help="Give the task back to the list, and why, such as a lost vial."
+    ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Take a task. It is yours until you enter a result or give it back; its cost counts from now on."""
+    """Take a task. It is yours until you enter a result or give it back; its cost counts from now on.
+
+    Within a day, a task that is given back has its cost given back, too.
+    """
     from sciagent.lab import claiming
     from sciagent.lab.listing import LabClaimed
 
+    if take_over and give_back is not None:
+        raise UsageError("--take-over and --give-back exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
     reader, found = _found(opened, task)
+    if give_back is not None:
+        _give_back(reader, found, who, give_back, json)
+        return
     claiming.claim(reader.built(found.campaign), task, who, take_over=take_over)
     said = f"task {task} is yours: {found.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
     put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
 
 
-@app.command(epilog="Example: sciagent lab release 4711 --reason 'the vial broke'")
-def release(
-    task: Task,
-    reason: options.Reason,
-    ledger: options.Ledger = None,
-    as_who: options.Who = None,
-    json: options.Json = False,
-) -> None:
-    """Give a task back to the list, such as after a lost vial. Within a day its cost is given back, too."""
+def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool) -> None:
     from sciagent.lab import claiming
     from sciagent.lab.listing import LabClaimed
     from sciagent.store.campaign_state import directives
 
-    opened = open_ledger(ledger)
-    reader, found = _found(opened, task)
-    given = claiming.release(reader.built(found.campaign), task, as_who or user(), directives.reason(reason))
-    said = f"task {task} is on the list again; " + ("its cost was given back" if given else "its cost stays booked")
-    answer = LabClaimed(task=task, state="queued", claimed_by=None, cost_given_back=given)
+    given = claiming.release(reader.built(task.campaign), task.id, who, directives.reason(why))
+    said = f"task {task.id} is on the list again; " + ("its cost was given back" if given else "its cost stays booked")
+    answer = LabClaimed(task=task.id, state="queued", claimed_by=None, cost_given_back=given)
     put_answer(answer, json, [Line(said)])
-
-
-@app.command(epilog="Example: sciagent lab approve 4711")
-def approve(task: Task, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False) -> None:
-    """Let a task go on the list, where the campaign asks for the word of a chemist (`lab: {approve: true}`)."""
-    from sciagent.lab import claiming
-    from sciagent.lab.listing import LabClaimed
-
-    opened = open_ledger(ledger)
-    reader, found = _found(opened, task)
-    claiming.approve(reader.built(found.campaign), task, as_who or user())
-    put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
 
 
 @app.command(epilog="Example: sciagent lab sample 4711 --form 'HCl, 1 H2O' --purity 0.98 --purity-how 'HPLC, 254 nm'")
@@ -190,61 +178,36 @@ def enter(
     _put_recorded(done, json, built.row.hosted, found.campaign)
 
 
-@app.command(
-    epilog="Example: sciagent lab load old.csv --campaign solubility --rung lab --value 's=solubility\\[mg/L]'"
-)
-def load(
-    file: Path = typer.Argument(help="A CSV with a header: a column with structures, and columns with values."),
-    campaign: str = typer.Option(..., help="The campaign."),
-    rung: str = typer.Option(..., help="Label of its rung that people do."),
-    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
-    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
-    column: str = typer.Option("smiles", help="The column with the structures."),
-    why: str = typer.Option("", "--why", help="Reason for values that differ from those in the ledger."),
-    ledger: options.Ledger = None,
-    as_who: options.Who = None,
-    json: options.Json = False,
-) -> None:
-    """Take old values of the same measurement as answers, so that the campaign learns from them. They cost nothing."""
-    from sciagent.campaign.core.opening import open_for_people
-    from sciagent.campaign.people.verifying import add
-    from sciagent.cli.molecules import value_columns
-    from sciagent.domain.ports import ProposalIn
-    from sciagent.lab import old_values
-
-    built = open_for_people(open_ledger(ledger), campaign)
-    who = as_who or user()
-    columns = value_columns(value, uncertainty or [])
-    old = old_values.read_old(built, rung, file, columns, column)
-    added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
-    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
-    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
-    for fault in done.faults[:50]:
-        say(f"left out: {fault}")
-    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
-    put_answer(vars(done), json, [Line(note)], *_next(built.row.hosted, campaign))
-
-
 @app.command(epilog="Example: sciagent lab review 4711 --accept 12")
 def review(
     task: Task,
     accept: int | None = typer.Option(None, "--accept", metavar="ANSWER", help="Number of the answer that you read."),
     send_back: str = typer.Option("", "--send-back", metavar="WHY", help="Give it back to who entered it, and why."),
+    approve: bool = typer.Option(
+        False, "--approve", help="Let the task go on the list, where a campaign asks for the word of a chemist."
+    ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Show the answer that waits for a second person (`lab: {review: true}`); accept it, or send it back."""
-    from sciagent.lab import answering
+    """Show the answer that waits for a second person (`lab: {review: true}`); accept it, or send it back.
+
+    With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
+    """
+    from sciagent.lab import answering, claiming
     from sciagent.lab.listing import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
-    if accept is not None and send_back:
-        raise UsageError("--accept and --send-back exclude each other")
+    if (accept is not None) + bool(send_back) + approve > 1:
+        raise UsageError("--accept, --send-back and --approve exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
     reader, found = _found(opened, task)
+    if approve:
+        claiming.approve(reader.built(found.campaign), task, who)
+        put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
+        return
     if accept is None and not send_back:
         _put_waiting(opened, found, json)
         return
@@ -270,8 +233,8 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     line += f" (a correction: {waiting.why})" if waiting.why else ""
-    next_step = f"accept it: sciagent lab review {task.id} --accept {waiting.id}"
-    put_answer(answer, json, [Line(line)], next_step)
+    note = f"accept it: sciagent lab review {task.id} --accept {waiting.id}"
+    put_answer(answer, json, [Line(line)], note)
 
 
 def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
@@ -288,10 +251,11 @@ def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> No
     if done.in_review:
         put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {done.task}")])
     else:
-        put_answer(answer, json, [Line(line)], *_next(hosted, campaign))
+        put_answer(answer, json, [Line(line)], *next_step(hosted, campaign))
 
 
-def _next(hosted: bool, campaign: str) -> list[str]:
+def next_step(hosted: bool, campaign: str) -> list[str]:
+    """Returns the line that says how a campaign goes on. hosted: whether a dispatcher drives it anyway."""
     return [] if hosted else [f"the campaign goes on with: sciagent resume {campaign}"]
 
 

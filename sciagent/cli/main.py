@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import typer
@@ -37,16 +38,49 @@ from sciagent.cli import (
 from sciagent.cli.shared import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
+START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
+SHOWS_ALL = "sciagent.shows_all"  # key of the context: whether --all was given
+IS_FIRST_SCREEN = "sciagent.is_first_screen"  # key of the context: whether the help shows only the first commands
 PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 """{command: help} of the commands in packages of their own, each found by its entry point in `sciagent.commands`."""
 
 
 LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
 """{command: module with its commands} where options are made from settings, which takes a tenth of a second."""
+FIRST = (
+    "init",
+    "plan",
+    "run",
+    "status",
+    "best",
+    "report",
+    "resume",
+    "calc",
+    "explain",
+    "export",
+    "verifiers",
+    "doctor",
+)
+"""The commands of the first screen, `sciagent --help`; `sciagent --all` shows the others, too."""
 
 
 class Root(TyperGroup):
     """The list of commands. A plug-in, or a module of late commands, is imported when its command is called."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[SHOWS_ALL] = "--all" in takewhile(lambda word: word.startswith("-"), args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the first screen, or the help with all commands after `--all`."""
+        ctx.meta[IS_FIRST_SCREEN] = not ctx.meta[SHOWS_ALL]
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        if ctx.meta.get(IS_FIRST_SCREEN):
+            return [name for name in names if name in FIRST]
+        return names
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in PLUGINS or args[0] in LATE:
@@ -76,7 +110,7 @@ app = typer.Typer(
     name="sciagent",
     cls=Root,
     help="Scientific-discovery campaigns on a priced ladder of verifiers.",
-    epilog="Start: sciagent run campaigns/quickstart.yaml",
+    epilog=START,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -130,9 +164,11 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(directives.promote, "Send a candidate to a higher rung", PROMOTE),
         Listed(directives.veto, "Remove a candidate for good", VETO),
         Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
-        Listed(directives.release, "Let a held candidate continue", "release 3eb4b86e --reason 'NMR is fine'"),
     ),
-    "Laboratory": (Listed(person.serve, "Serve the form and the window", "serve --port 8080"),),
+    "Laboratory": (
+        Listed(person.serve, "Serve the form and the window", "serve --port 8080"),
+        Listed(person.audit, "Check the trail of what people did", "audit --export -o audit.jsonl"),
+    ),
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
         Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),
@@ -140,47 +176,40 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(files.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
         Listed(db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"),
         Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
+        Listed(doctor.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
     ),
     "Agents": (
         Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
+        Listed(models.models, "Language models on this machine", "models smollm2"),
         Listed(models.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+        Listed(models.adapters, "LoRA adapters of a served model", "adapters policy-1 ./adapter"),
     ),
     "Learning": (
         Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
         Listed(evaluate.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
+        Listed(evaluate.policy, "Policies and their roles", "policy tiny-grpo --as production --reason 'more hits'"),
     ),
     "Cluster": (
-        Listed(top.top, "Show running jobs, live", "top --interval 5"),
+        Listed(top.top, "Show running jobs, live; or serve metrics", "top --interval 5"),
         Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
-        Listed(
-            dispatcher.submit, "Hand in a campaign: serve or dispatcher drives it", "submit campaigns/quickstart.yaml"
-        ),
         Listed(dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
         Listed(
             workers.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"
         ),
-        Listed(workers.workers, "List workers and queues", "workers --all"),
-        Listed(workers.drain, "Let a worker take no new jobs", "drain node7:4242:9f01ac"),
-        Listed(workers.metrics, "Serve figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
+        Listed(workers.workers, "List workers and queues, drain a worker", "workers --all"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
-    "audit": (person.audit_app, "Laboratory", "The trail of what people did"),
-    "engines": (doctor.app, "Data", "Python environments of engines"),
-    "models": (models.app, "Agents", "Language models on this machine"),
-    "adapters": (models.adapters_app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (typer.Typer(), "Learning", "Data sets for training"),
     "train": (typer.Typer(), "Learning", "Train a model on a data set"),
-    "policy": (evaluate.app, "Learning", "Policies and their roles"),
     "environment": (rollout.app, "Learning", "The live ladder as an environment"),
-    "slurm": (workers.app, "Cluster", "Check a Slurm cluster and its profile"),
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
 }
@@ -195,6 +224,12 @@ for name, (group, panel, brief) in GROUPS.items():
     app.add_typer(group, name=name, rich_help_panel=panel, short_help=brief)
 
 
+def _all(context: typer.Context, value: bool) -> None:
+    if value:
+        put(context.get_help())
+        raise typer.Exit()
+
+
 def _version(value: bool) -> None:
     if value:
         put(f"sciagent {__version__}")
@@ -204,6 +239,7 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    all_: bool = typer.Option(False, "--all", callback=_all, is_eager=True, help="Show all commands."),
 ) -> None:
     """Scientific-discovery campaigns on a priced ladder of verifiers."""
 

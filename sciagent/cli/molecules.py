@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli import options
+from sciagent.cli.lab import next_step
 from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.ports import ProposalIn
@@ -81,7 +83,7 @@ def _line(added: AddedCandidate) -> str:
 def import_(
     file: Path = typer.Argument(help="A CSV file with a header."),
     value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
-    method: str = typer.Option(..., help="How it was obtained: experiment, B3LYP, GFN2-xTB, …"),
+    method: str = typer.Option("", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …; needed without --rung."),
     basis: str = typer.Option(""),
     phase: str = typer.Option("", help="gas, water, solid, …"),
     uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
@@ -95,14 +97,46 @@ def import_(
         None, min=0, max=14, help="The values are those of the protonation states at this pH, as in a campaign."
     ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
-    revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed."),
+    revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed, and why."),
     replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
     keep: list[str] | None = typer.Option(None, help="A column that becomes a name of the molecules. Repeat it."),
+    campaign: str | None = typer.Option(None, "--campaign", "-c", help="With --rung: the campaign."),
+    rung: str | None = typer.Option(
+        None, metavar="LABEL", help="Old values are answers of this rung of a campaign, which people do."
+    ),
     ledger: options.Ledger = None,
+    as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value."""
+    """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value.
+
+    With --campaign and --rung they are old values of the same measurement: they become answers of that rung, so that
+    the campaign learns from them. They cost nothing.
+    """
+    if (campaign is None) != (rung is None):
+        raise UsageError("--campaign and --rung belong together: old values are answers of a rung of a campaign")
+    if campaign is not None and rung is not None:
+        others: dict[str, object] = {
+            "--method": method,
+            "--basis": basis,
+            "--phase": phase,
+            "--cost": cost,
+            "--subject": subject != MOLECULE_KIND,
+            "--parent": parent,
+            "--ph": ph is not None,
+            "--skip-bad": skip_bad,
+            "--replicate": replicate,
+            "--dry-run": dry_run,
+            "--keep": keep,
+        }
+        if given := [option for option, value_given in others.items() if value_given]:
+            raise UsageError(f"{given[0]} does not go with --rung: the rung of the campaign says what was measured")
+        columns = value_columns(value, uncertainty or [])
+        _load_old(campaign, rung, file, columns, column or "smiles", revise or "", ledger, as_who or user(), json)
+        return
+    if not method:
+        raise UsageError("say how the values were obtained: --method experiment, or --campaign and --rung")
     from sciagent.campaign.people.importing import import_file
     from sciagent.domain.properties import Level
 
@@ -115,7 +149,7 @@ def import_(
         structure=column,
         standardise="parent" if parent else "refuse",
         ph=ph,
-        who=user(),
+        who=as_who or user(),
         skip_bad=skip_bad,
         revise=revise,
         replicate=replicate,
@@ -128,6 +162,33 @@ def import_(
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
     put_answer(vars(report), json, (), note)
+
+
+def _load_old(
+    campaign: str,
+    rung: str,
+    file: Path,
+    columns: list[Any],
+    structures_column: str,
+    why: str,
+    ledger: str | None,
+    who: str,
+    json: bool,
+) -> None:
+    """Takes old values as answers of a rung that people do. why: reason for values that differ from those known."""
+    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.people.verifying import add as add_candidates
+    from sciagent.lab import old_values
+
+    built = open_for_people(open_ledger(ledger), campaign)
+    old = old_values.read_old(built, rung, file, columns, structures_column)
+    added = list(add_candidates(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
+    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
+    for fault in done.faults[:50]:
+        say(f"left out: {fault}")
+    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
+    put_answer(vars(done), json, [Line(note)], *next_step(built.row.hosted, campaign))
 
 
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:

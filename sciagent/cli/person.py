@@ -64,19 +64,6 @@ def add(
     _put_link(login, url, secret, json, "a week")
 
 
-@app.command(epilog="Example: sciagent person reset anna")
-def reset(
-    login: Login, url: str = URL, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False
-) -> None:
-    """Print a link with which a person chooses a new password. It works once, for a day."""
-    from sciagent.store.people import accesses, persons
-
-    with open_ledger(ledger).begin() as connection:
-        person = persons.get(connection, login)
-        secret, _ = accesses.create(connection, as_who or user(), person.id, accesses.AccessKind.RESET)
-    _put_link(login, url, secret, json, "a day")
-
-
 def _put_link(login: str, url: str, secret: str, json: bool, span: str) -> None:
     link = f"{url.rstrip('/')}/welcome/{secret}"
     put_answer({"login": login, "link": link}, json, [f"for {login}, once, within {span}:", Line(link)])
@@ -105,46 +92,74 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
     put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
 
 
-@app.command(epilog="Example: sciagent person role anna chemist --campaign solubility")
-def role(
+@app.command(epilog="Example: sciagent person change anna --role chemist --campaign solubility")
+def change(
     login: Login,
-    role: str = typer.Argument(help="viewer, lab, chemist; or none, to take the role."),
+    role: str | None = typer.Option(
+        None, "--role", help="viewer, lab, chemist; or none, to take the role. It holds from the next click on."
+    ),
     campaign: AllOrOne = None,
+    reset: bool = typer.Option(False, "--reset", help="Print a link for a new password. It works once, for a day."),
+    url: str = URL,
+    disable: bool = typer.Option(
+        False, "--disable", help="Close the account at once: its sessions, tokens and links end."
+    ),
+    enable: bool = typer.Option(False, "--enable", help="Open a closed account again."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Give a person a role in one campaign or in all, or take it. It holds from the next click on."""
+    """Change an account: a role in one campaign or in all, a new password, or closed and open.
+
+    An account is never deleted; what it wrote names it.
+    """
+    chosen = [role is not None, reset, disable, enable]
+    if sum(chosen) != 1:
+        raise UsageError("say what to change, one at a time: --role ROLE, --reset, --disable or --enable")
+    if campaign is not None and role is None:
+        raise UsageError("--campaign belongs to --role")
+    opened = open_ledger(ledger)
+    who = as_who or user()
+    if role is not None:
+        _change_role(opened, login, role, campaign, who, json)
+    elif reset:
+        _reset_password(opened, login, url, who, json)
+    else:
+        _set_disabled(opened, login, disable, who, json)
+
+
+def _change_role(ledger: Ledger, login: str, role: str, campaign: str | None, who: str, json: bool) -> None:
     from sciagent.store.people import persons
 
     if role not in (*Role, "none"):
         raise UsageError(f'"{role}" is no role; one of: {", ".join(Role)}, none')
-    with open_ledger(ledger).begin() as connection:
+    with ledger.begin() as connection:
         person = persons.get(connection, login)
         id_ = _campaign(connection, campaign)
-        persons.set_role(connection, as_who or user(), person.id, None if role == "none" else Role(role), id_)
+        persons.set_role(connection, who, person.id, None if role == "none" else Role(role), id_)
     where = f"in {campaign}" if campaign else "in all campaigns"
     put_answer({"login": login, "role": role, "campaign": campaign}, json, [Line(f"{login}: {role} {where}")])
 
 
-@app.command(epilog="Example: sciagent person disable anna")
-def disable(
-    login: Login,
-    undo: bool = typer.Option(False, "--undo", help="Open the account again."),
-    ledger: options.Ledger = None,
-    as_who: options.Who = None,
-    json: options.Json = False,
-) -> None:
-    """Close an account at once: its sessions, tokens and links end. It is never deleted; what it wrote names it."""
+def _reset_password(ledger: Ledger, login: str, url: str, who: str, json: bool) -> None:
     from sciagent.store.people import accesses, persons
 
-    with open_ledger(ledger).begin() as connection:
+    with ledger.begin() as connection:
         person = persons.get(connection, login)
-        persons.set_disabled(connection, as_who or user(), person.id, not undo)
-        if not undo:
+        secret, _ = accesses.create(connection, who, person.id, accesses.AccessKind.RESET)
+    _put_link(login, url, secret, json, "a day")
+
+
+def _set_disabled(ledger: Ledger, login: str, is_disabled: bool, who: str, json: bool) -> None:
+    from sciagent.store.people import accesses, persons
+
+    with ledger.begin() as connection:
+        person = persons.get(connection, login)
+        persons.set_disabled(connection, who, person.id, is_disabled)
+        if is_disabled:
             accesses.revoke_all(connection, person.id)
-    state = "open again" if undo else "closed; all its sessions and tokens have ended"
-    put_answer({"login": login, "disabled": not undo}, json, [Line(f"the account {login} is {state}")])
+    state = "closed; all its sessions and tokens have ended" if is_disabled else "open again"
+    put_answer({"login": login, "disabled": is_disabled}, json, [Line(f"the account {login} is {state}")])
 
 
 @app.command(epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --days 90")
@@ -251,55 +266,65 @@ def _dispatcher(ledger: Ledger) -> Iterator[None]:
             process.kill()
 
 
-audit_app = typer.Typer(help="The trail of what people did: check, note, export.", no_args_is_help=True)
-
-
-@audit_app.command(epilog="Example: sciagent audit verify")
-def verify(
+def audit(
     since: str | None = typer.Option(
-        None, "--since", metavar="HASH", help="A hash from `audit head`: finds a tail that was rewritten since."
+        None, "--since", metavar="HASH", help="A hash from --head: finds a tail that was rewritten since."
     ),
+    head: bool = typer.Option(False, "--head", help="Only print the last hash, for a notebook or a printed page."),
+    export: bool = typer.Option(
+        False, "--export", help="Write the trail as JSON lines, oldest first: who did what, when, how; default: stdout."
+    ),
+    output: Path | None = typer.Option(None, "--output", "-o", metavar="FILE", help="With --export: a file."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """Check the chain of hashes. One changed or missing entry, or a changed answer, is found; the exit code is 1 then.
+    """Check the trail of what people did: one changed or missing entry, or a changed answer, is found.
 
-    Whoever owns the database can write the whole chain anew. So note the hash of `audit head` elsewhere.
+    The exit code is 1 then. Whoever owns the database can write the whole chain anew. So note the hash of `audit
+    --head` elsewhere.
     """
-    from sciagent.store.people import audit
+    if head + export + (since is not None) > 1:
+        raise UsageError("--since, --head and --export exclude each other")
+    if output is not None and not export:
+        raise UsageError("--output belongs to --export")
+    opened = open_ledger(ledger)
+    if head:
+        _put_head(opened, json)
+    elif export:
+        _export_trail(opened, output)
+    else:
+        _check_trail(opened, since, json)
 
-    with open_ledger(ledger).read() as connection:
-        done = audit.check(connection, since)
+
+def _check_trail(ledger: Ledger, since: str | None, json: bool) -> None:
+    from sciagent.store.people import audit as trail
+
+    with ledger.read() as connection:
+        done = trail.check(connection, since)
     said = f"{done.entries} entries fit; the last hash is {done.head}"
     put_answer(vars(done), json, [Line(done.fault, "bold red") if done.fault else Line(said)])
     if done.fault:
         raise typer.Exit(Exit.FAILED)
 
 
-@audit_app.command(epilog="Example: sciagent audit head")
-def head(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Print the last hash, for a notebook or a printed page."""
-    from sciagent.store.people import audit
+def _put_head(ledger: Ledger, json: bool) -> None:
+    from sciagent.store.people import audit as trail
 
-    with open_ledger(ledger).read() as connection:
-        last = audit.head(connection)
-    entry, hash_ = (last.id, last.hash) if last else (0, audit.FIRST)
+    with ledger.read() as connection:
+        last = trail.head(connection)
+    entry = last.id if last else 0
+    hash_ = last.hash if last else trail.FIRST
     put_answer({"entry": entry, "hash": hash_, "at": last and last.at}, json, [Line(f"{hash_} (entry {entry})")])
 
 
-@audit_app.command(epilog="Example: sciagent audit export -o audit.jsonl")
-def export(
-    output: Path | None = typer.Option(None, "--output", "-o", help="A file; default: stdout."),
-    ledger: options.Ledger = None,
-) -> None:
-    """Write the trail as JSON lines, oldest first: who did what, when, through which account and session."""
+def _export_trail(ledger: Ledger, output: Path | None) -> None:
     import json
     from dataclasses import asdict
 
-    from sciagent.store.people import audit
+    from sciagent.store.people import audit as trail
 
-    with open_ledger(ledger).read() as connection:
-        lines = (json.dumps(asdict(entry), default=str, ensure_ascii=False) for entry in audit.entries(connection))
+    with ledger.read() as connection:
+        lines = (json.dumps(asdict(entry), default=str, ensure_ascii=False) for entry in trail.entries(connection))
         if output is None:
             for line in lines:
                 put(line)

@@ -1,4 +1,4 @@
-"""`sciagent rewards publish | show | diff | guards`: versions of the rewards of a campaign's episodes.
+"""`sciagent rewards publish | show`: versions of the rewards of a campaign's episodes.
 
 The guards of a version of rewards as text: two tables, the alarms, and how to read them.
 """
@@ -15,15 +15,16 @@ from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer, put_json
 from sciagent.domain.text import Paragraph
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, ShownGuards
     from sciagent.rewards.publishing import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+    from sciagent.store.database.ledger import Ledger
 
 
 app = typer.Typer(help="Rewards of the episodes of a campaign.", no_args_is_help=True)
 MOST = 40  # rows of a table on the terminal; all are in --json
-Version = typer.Argument(help="Version of rewards, as `publish` prints it.", min=1)
 
 
 @app.command(epilog="Example: sciagent rewards publish campaigns/rewards/hits.yaml --campaign quickstart_llm")
@@ -46,34 +47,18 @@ def publish(
 
 
 @app.command(epilog="Example: sciagent rewards show 3 --json")
-def show(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Show the rewards of a version: each episode with its turns."""
-    from sciagent.rewards.publishing import show as shown
-
-    answer = shown(open_ledger(ledger), version)
-    put_answer(answer, json, _shown(answer))
-
-
-@app.command(epilog="Example: sciagent rewards diff 3 4")
-def diff(
-    old: int = Version,
-    new: int = typer.Argument(help="A later version.", min=1),
+def show(
+    version: int = typer.Argument(help="Version of rewards, as `publish` prints it.", min=1),
+    since: int | None = typer.Option(
+        None, "--since", metavar="VERSION", min=1, help="Only the turns whose rewards differ from this earlier version."
+    ),
+    guards: bool = typer.Option(False, "--guards", help="Show by policy whether its rewards are exploited."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """List the turns whose rewards differ between two versions."""
-    from sciagent.rewards.publishing import difference
+    """Show the rewards of a version: each episode with its turns. Or what changed, or by policy whether it exploits.
 
-    changed = difference(open_ledger(ledger), old, new)
-    if json:
-        put_json(changed)
-    else:
-        put_answer(changed, False, _changed(changed))
-
-
-@app.command(epilog="Example: sciagent rewards guards 3")
-def guards(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Show by policy whether its rewards are exploited: the control, the exploitation index, and the diversity.
+    The guards are the control, the exploitation index, and the diversity.
 
     gap: payoff by the terminal rung less the control's score of the same candidates; growth: since the first policy.
 
@@ -81,10 +66,31 @@ def guards(version: int = Version, ledger: options.Ledger = None, json: options.
 
     An ALARM says that growth or index is above 0 by more than chance explains; in 5 % of all tables it is false.
     """
-    from sciagent.rewards.policy_guards import show_guards
+    if since is not None and guards:
+        raise UsageError("--since and --guards exclude each other")
+    opened = open_ledger(ledger)
+    if since is not None:
+        _put_difference(opened, since, version, json)
+    elif guards:
+        from sciagent.rewards.policy_guards import show_guards
 
-    answer = show_guards(open_ledger(ledger), version)
-    put_answer(answer, json, parts(answer))
+        guarded = show_guards(opened, version)
+        put_answer(guarded, json, parts(guarded))
+    else:
+        from sciagent.rewards.publishing import show as shown
+
+        answer = shown(opened, version)
+        put_answer(answer, json, _shown(answer))
+
+
+def _put_difference(ledger: Ledger, old: int, new: int, json: bool) -> None:
+    from sciagent.rewards.publishing import difference
+
+    changed = difference(ledger, old, new)
+    if json:
+        put_json(changed)
+    else:
+        put_answer(changed, False, _changed(changed))
 
 
 def _version(answer: PublishedRewards) -> Iterator[Part]:

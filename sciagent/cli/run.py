@@ -1,15 +1,18 @@
-"""`sciagent run FILE` and `sciagent resume NAME`: drive a campaign in this process."""
+"""`sciagent run FILE` and `sciagent resume NAME`: drive a campaign in this process, or hand it to a dispatcher."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
+from sciagent.cli.shared import Exit, end_at_once, open_ledger, plural, put_answer, put_json, say, say_upgraded
 from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
@@ -37,8 +40,14 @@ NoReportOption = Annotated[
 ]
 
 
+LOOK_SECONDS = 1.0
+NOT_DRIVEN = (
+    "nothing drives it yet; start one of: sciagent serve (with pages for people), sciagent dispatcher (without)"
+)
+
+
 def run(
-    file: Path = typer.Argument(help="The campaign, a YAML file."),
+    file: Path = typer.Argument(help="The campaign, a YAML file; with --submit also the name of one in the ledger."),
     ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
@@ -47,12 +56,31 @@ def run(
     no_report: NoReportOption = False,
     json: options.Json = False,
     quiet: QuietOption = False,
+    submit: bool = typer.Option(
+        False, "--submit", help="Hand it in: `sciagent serve` or `sciagent dispatcher` drives it to its end."
+    ),
+    wait: bool = typer.Option(False, "--wait", help="With --submit: look on until it has ended; same exit codes."),
+    as_who: options.Who = None,
 ) -> None:
     """Run a campaign; the same file again goes on where it stopped.
+
+    With --submit it continues after the terminal closes. The same file again, or the name, goes on with a campaign
+    that was stopped or amended; see it with status, top and report.
 
     Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 5 failed since its model did not answer,
     130 interrupted.
     """
+    if submit:
+        chosen = {"--workers": workers, "--executor": executor != "local", "--site": site, "--report": report}
+        chosen |= {"--no-report": no_report, "--quiet": quiet}
+        if given := [option for option, value in chosen.items() if value]:
+            raise UsageError(
+                f"{given[0]} does not go with --submit: the dispatcher that drives the campaign chooses it"
+            )
+        _submit(str(file), ledger, as_who or user(), wait, json)
+        return
+    if wait or as_who is not None:
+        raise UsageError("--wait and --who belong to --submit")
     if not (quiet or json):
         say(f"reading {file}")
     from sciagent.api.campaign import Campaign
@@ -60,6 +88,61 @@ def run(
     campaign = Campaign.from_yaml(file, ledger, enter=False)
     say_upgraded(campaign.ledger.store)
     _drive(campaign, workers, executor, site, report, no_report, json, quiet)
+
+
+def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool) -> None:
+    """Enters a campaign in the ledger for a dispatcher. campaign: a YAML file, or the name of one in the ledger."""
+    from sciagent.api.campaign import Campaign
+    from sciagent.campaign.people.steering import hand_in
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import workers
+
+    path = Path(campaign)
+    opened = open_ledger(ledger, create=True)
+    is_file = path.suffix in (".yaml", ".yml") or path.exists()
+    submitted = Campaign.from_yaml(path, opened, enter=False) if is_file else Campaign.open(campaign, opened)
+    submitted.enter(who)
+    for line in submitted.amended:
+        say(f"amended: {line}")
+    name = submitted.name
+    hand_in(opened, name, who)
+    with opened.read() as connection:
+        driver = campaigns.driver_of(connection, campaigns.get(connection, name).id)
+        served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
+    lines = [f"submitted {name}; see: sciagent status {name}"]
+    if driver and driver.alive:
+        lines.append(f"process {driver.pid} on {driver.host} drives it already")
+    elif not served:
+        lines.append(NOT_DRIVEN)
+    if wait:
+        say("\n".join(lines))
+        _follow(submitted, json)
+    else:
+        answer = {"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)}
+        put_answer(answer, json, map(Line, lines))
+
+
+def _follow(campaign: Campaign, json: bool) -> None:
+    """Shows the progress until the campaign ends; exit codes are those of `sciagent run`. Ctrl-C ends only the view."""
+    from sciagent.api.progress import Progress
+    from sciagent.execution.worker.runner import patiently
+    from sciagent.store.campaign_state import campaigns
+
+    def is_hosted() -> bool:
+        with campaign.ledger.store.read() as connection:
+            return campaigns.get(connection, name).hosted
+
+    name = campaign.name
+    try:
+        with Progress(campaign.ledger.store, name, json, "Ctrl-C looks away; the campaign goes on") as progress:
+            while patiently(is_hosted):
+                patiently(progress.step)
+                time.sleep(LOOK_SECONDS)
+        status = patiently(campaign.status)
+    except KeyboardInterrupt:
+        say(f"{name} goes on; see: sciagent status {name}")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    conclude(progress, campaign, status, None, json)
 
 
 def resume(
@@ -76,7 +159,6 @@ def resume(
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
     from sciagent.campaign.people.steering import wake
-    from sciagent.inputs.settings import user
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened)

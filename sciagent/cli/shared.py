@@ -26,12 +26,11 @@ from rich.text import Text
 
 from sciagent.api import terminal
 from sciagent.api.terminal import Part, plain_table, show
-from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
+    from sciagent.chemistry.subjects.base import Subject
     from sciagent.store.database.ledger import Ledger
 
 
@@ -145,6 +144,8 @@ def _subject_of_file(text: str) -> Subject | None:
 
     A csv is a table of structures, and a name without an ending could be a SMILES.
     """
+    from sciagent.chemistry.subjects.registry import subject_names, subject_of
+
     path = Path(text)
     is_poscar = path.name.startswith(("POSCAR", "CONTCAR"))
     if "\n" in text or not (path.suffix or is_poscar) or path.name.lower().removesuffix(".gz").endswith(".csv"):

@@ -1,4 +1,4 @@
-"""`sciagent top`: shows campaigns, queues, workers and failures live, fitted to the width of the terminal."""
+"""`sciagent top`: shows campaigns, queues, workers and failures live, or serves the figures to Prometheus."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rich.text import Text
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
-from sciagent.cli.workers import short_owner
+from sciagent.cli.workers import DEFAULT, serve_ledger_metrics, short_owner
 from sciagent.domain.text import ago
-from sciagent.errors import LedgerAwayError
+from sciagent.errors import LedgerAwayError, UsageError
 
 if TYPE_CHECKING:
     from sciagent.report.live import Frame, Sparing, Watched
@@ -42,13 +42,25 @@ FLEXIBLE = ("campaign", "candidate", "worker", "why")  # columns that shrink in 
 def top(
     interval: float = typer.Option(2.0, "--interval", "-i", min=0.2, max=3600, help="Seconds between looks."),
     once: bool = typer.Option(False, "--once", help="Print a single look, and end."),
+    listen: str | None = typer.Option(
+        None, "--listen", metavar="HOST:PORT", help=f"Serve the figures to Prometheus, as at {DEFAULT}; port 0: any."
+    ),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
     """Campaigns that run, queues, workers and what each runs, and what failed last; `q` or Ctrl-C ends it.
 
     Reads only; nothing is disturbed. Totals of large campaigns are counted less often, so that looking costs little.
+
+    With --listen it shows nothing, but serves queue depths, jobs, attempts, costs and workers at /metrics, in the text
+    format of Prometheus. That has no password and no encryption, and names campaigns and hosts: let it listen where
+    only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
     """
+    if listen is not None:
+        if once or json:
+            raise UsageError("--listen serves until it is interrupted; --once and --json print a single look")
+        serve_ledger_metrics(listen, ledger)
+        return
     from sciagent.report.live import Sparing
 
     opened = open_ledger(ledger)

@@ -243,7 +243,7 @@ def sft(
 ) -> None:
     """Teach a model the verified answers of a data set: supervised fine-tuning.
 
-    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+    The same command goes on after a stop or a crash. The new model is in `sciagent models`.
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
@@ -263,7 +263,7 @@ def grpo(sources: Sources, *, stated: Stated, ledger: options.Ledger = None, jso
     Groups whose siblings all earned the same are left out. A token is dropped from the loss where its probability is
     less than half or more than five times what it was when it was drawn.
 
-    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+    The same command goes on after a stop or a crash. The new model is in `sciagent models`.
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
@@ -278,7 +278,7 @@ def ppo(sources: Sources, *, stated: Stated, ledger: options.Ledger = None, json
     The value head learns what the rest of an episode earns. The first step still compares siblings, and fits the value
     head before the policy's first update. Its weights are in the checkpoint of the run, not in the new model.
 
-    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+    The same command goes on after a stop or a crash. The new model is in `sciagent models`.
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
@@ -316,7 +316,7 @@ def distill(
     At each token that the model sampled, its distribution moves toward those of the teachers: the loss is the reverse
     KL divergence over the whole vocabulary. Rewards are not needed.
 
-    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+    The same command goes on after a stop or a crash. The new model is in `sciagent models`.
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
@@ -337,7 +337,7 @@ def hindsight(
     The teacher is the model at the start. It sees the hint of a failed turn before the tokens that were sampled; the
     model that is trained does not. The loss is the reverse KL divergence over the whole vocabulary.
 
-    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+    The same command goes on after a stop or a crash. The new model is in `sciagent models`.
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """

@@ -79,7 +79,7 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
         here = f"{program['version']}, {program['path']}"
         yield Paragraph(program["missing"] or f"Needs {program['title']}: {here}")
     if entry["environment"]:
-        yield Paragraph(f"Runs in the environment {entry['environment']} (sciagent engines list)")
+        yield Paragraph(f"Runs in the environment {entry['environment']} (sciagent engines)")
     if entry["missing"] and not any(program["missing"] for program in entry["programs"]):
         yield Paragraph(entry["missing"])
     yield from _measures(entry)

@@ -1,10 +1,8 @@
 """`sciagent worker`: runs jobs of all campaigns of the ledger.
 
-`sciagent metrics`: serves metrics of the ledger for Prometheus, over HTTP.
+`sciagent workers`: lists the workers with their jobs, and stops a worker from taking new jobs.
 
-`sciagent workers | drain`: list the workers with their jobs, and stop a worker from taking new jobs.
-
-`sciagent slurm check`: compares a site profile with its cluster.
+Metrics of the ledger and of a worker for Prometheus, over HTTP.
 """
 
 from __future__ import annotations
@@ -22,17 +20,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import (
-    Exit,
-    LogFormat,
-    LogFormatOption,
-    end_at_once,
-    open_ledger,
-    plural,
-    put_answer,
-    say,
-    set_up,
-)
+from sciagent.cli.shared import LogFormat, LogFormatOption, end_at_once, open_ledger, plural, put_answer, say, set_up
 from sciagent.domain import states
 from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.domain.text import ago
@@ -47,15 +35,8 @@ LOCAL = "127.0.0.1"
 DEFAULT = f"{LOCAL}:9464"
 
 
-def metrics(
-    listen: str = typer.Option(DEFAULT, metavar="HOST:PORT", help="Where; port 0: any free port."),
-    ledger: options.Ledger = None,
-) -> None:
-    """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
-
-    Reads only. It has no password and no encryption, and what it says names campaigns and hosts: let it listen where
-    only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
-    """
+def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
+    """Serves the figures of the ledger at `/metrics` of an address `HOST:PORT` until a signal ends it."""
     from sciagent.api.terminal import each_signal
 
     host, port = _address(listen)
@@ -85,7 +66,7 @@ def serve_metrics(collector: Any, host: str, port: int) -> tuple[Any, str]:
 def collectors() -> Any:
     """Returns the module of the collectors. Raises UsageError if its extra is not installed."""
     try:
-        from sciagent.report import live as metrics
+        from sciagent.report import metrics
     except ImportError as error:
         raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
     return metrics
@@ -209,13 +190,24 @@ def _resources(texts: list[str]) -> dict[str, int]:
 
 def workers(
     every: bool = typer.Option(False, "--all", help="Those too that stopped or were lost in the last day."),
+    drain: str | None = typer.Option(
+        None, "--drain", metavar="WORKER", help="This worker takes nothing new; it finishes what it runs, and stays."
+    ),
+    undo: bool = typer.Option(False, "--undo", help="With --drain: it may take jobs again."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """List the workers, the jobs that each runs and since when, and the jobs that wait in each queue. Reads only."""
+    """List the workers, the jobs that each runs and since when, and the jobs that wait in each queue.
+
+    Reads only, unless --drain tells a worker to take no new jobs. The worker hears of it within seconds.
+    """
+    if drain is not None:
+        _drain(drain, undo, ledger, json)
+        return
+    if undo:
+        raise UsageError("--undo belongs to --drain WORKER")
     from sciagent.store.database.engine import db_now
     from sciagent.store.job_queue import workers as store
-    from sciagent.store.job_queue import workers as worker_resources
     from sciagent.store.views import overview
 
     with open_ledger(ledger).read() as connection:
@@ -223,7 +215,7 @@ def workers(
         listed = store.reported_since(connection, now - timedelta(days=int(every)))
         running = store.running(connection)
         queues = overview.queues(connection)
-        lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
+        lacking = [why for queue in queues if queue.slots for why in store.never(connection, queue.queue)]
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
@@ -232,13 +224,7 @@ def workers(
     put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 
-def drain(
-    worker: str = typer.Argument(help="Its name, as sciagent workers shows it."),
-    undo: bool = typer.Option(False, "--undo", help="It may take jobs again."),
-    ledger: options.Ledger = None,
-    json: options.Json = False,
-) -> None:
-    """Tell a worker to take nothing new; what it runs is finished. It hears of it within seconds, and stays."""
+def _drain(worker: str, undo: bool, ledger: str | None, json: bool) -> None:
     from sciagent.store.job_queue import workers as store
 
     with open_ledger(ledger).begin() as connection:
@@ -248,7 +234,7 @@ def drain(
         store.drain(connection, worker, not undo)
         running = [job for job in store.running(connection) if job.worker == worker]
     rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
-    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent drain {worker} --undo"]
+    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent workers --drain {worker} --undo"]
     if undo:
         lines = [f"{worker} takes jobs again"]
     put_answer({"worker": worker, "draining": not undo, "running": running}, json, map(Line, lines))
@@ -304,52 +290,3 @@ def short_owner(owner: str) -> str:
     """Returns the readable part of a lease's owner: worker and slot, or the driver's host and process."""
     parts = owner.rsplit(":", 3)
     return ":".join(parts[:2]) if len(parts) == 4 else owner
-
-
-app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
-
-
-@app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
-def check(
-    profile: Path = typer.Argument(metavar="SITE.yaml", help="The site profile."),
-    seconds: float = typer.Option(3600.0, min=0, help="Expected wall time of an example job."),
-    memory: int = typer.Option(2000, min=0, metavar="MB", help="Its expected memory."),
-    cores: int = typer.Option(1, min=1, help="Its cores."),
-    gpus: int = typer.Option(0, min=0, help="Its GPUs."),
-    json: options.Json = False,
-) -> None:
-    """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
-
-    Slurm is asked whether it would take the job; nothing is submitted. Exit code 1 if something does not fit.
-    """
-    from sciagent.execution.slurm import check as checking
-    from sciagent.execution.slurm.site import Need, load_site
-
-    site = load_site(profile)
-    result = checking.check(site, Need(seconds, memory, cores, gpus))
-    asked = result.request
-    answer = {
-        "site": site.site,
-        "ok": not result.faults,
-        "faults": result.faults,
-        "partitions": result.partitions,
-        "request": asked and {**vars(asked), "partition": asked.partition.name},
-        "slurm": result.rehearsal,
-    }
-    lines = []
-    for partition in result.partitions:
-        limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
-        holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
-        lines.append(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
-    if asked is not None:
-        wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
-        lines.append(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
-    if result.rehearsal:
-        lines.append(f"Slurm: {result.rehearsal}")
-    put_answer(answer, json, map(Line, lines), *(f"{site.site}: {fault}" for fault in result.faults))
-    if result.faults:
-        raise typer.Exit(Exit.FAILED)
-
-
-def _gpus(n: int) -> str:
-    return f", {plural(n, 'GPU')}" if n else ""

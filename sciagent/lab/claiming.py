@@ -147,7 +147,8 @@ def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str
         raise UsageError(f"task {task.id} is over: {task.state}")
     if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
         raise UsageError(
-            f"task {task.id} waits for the word of a chemist", f"approve it with: sciagent lab approve {task.id}"
+            f"task {task.id} waits for the word of a chemist",
+            f"approve it with: sciagent lab review {task.id} --approve",
         )
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")

@@ -204,7 +204,7 @@ class _Writer:
         if current is not None and not self.why:
             raise UsageError(
                 f"{candidate.text}: the ledger has another value of {self.rung.spec.rung}; correct it with the reason: "
-                "--why (nothing was loaded)"
+                "--revise (nothing was loaded)"
             )
         open_tasks = tasks.asking_for(connection, key.hash)
         if taken := next((task for task in open_tasks if task.state is JobState.RUNNING), None):

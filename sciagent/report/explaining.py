@@ -355,7 +355,7 @@ def _why(
     how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
     return {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
-        Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent release lets it go on.",
+        Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
         Standing.PENDING: _job_state(rung, rungs),
         Standing.SETTLED: f"Settled: {rung}, which decides, has answered: {because}. {detail}".strip(),
         Standing.DROPPED: f"Dropped: {rung} {how}: {because}. {detail}".strip(),

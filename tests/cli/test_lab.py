@@ -77,7 +77,7 @@ def test_a_task_is_given_back(waiting: None) -> None:
     number = str(data("lab", "list")[0]["task"])
     told("lab", "claim", number, "--who", "anna")
     assert "queued" not in told("lab", "list", "--mine", "--who", "anna")
-    found = data("lab", "release", number, "--reason", "the vial broke", "--who", "anna")
+    found = data("lab", "claim", number, "--give-back", "the vial broke", "--who", "anna")
     assert (found["state"], found["cost_given_back"]) == ("queued", True)
 
 

@@ -62,19 +62,19 @@ def test_publish_show_and_diff_say_the_same_as_json_and_as_text(run: Run, made: 
     assert (candidate["value"], candidate["cost"], candidate["settled"]) == (1.0, 0.02, True)
     assert candidate["resources"] == {"core_seconds": 200.0}
     assert "0.98" in run("show", str(first))
-    [change] = run("diff", str(first), str(first + 1), "--json")
+    [change] = run("show", str(first + 1), "--since", str(first), "--json")
     assert (change["episode"], change["turn"], change["was"]) == (2, 0, None)
     assert change["now"] == pytest.approx(-0.001)
-    assert "no reward differs" in run("diff", str(first), str(first))
+    assert "no reward differs" in run("show", str(first), "--since", str(first))
 
 
 def test_guards_are_shown_as_json_and_as_text(run: Run, tmp_path: Path) -> None:
     spec = tmp_path / "rewards.yaml"
     spec.write_text("prices: {core_seconds: 1.0e-4}\nunsettled: settled\n")
     version = str(run("publish", str(spec), "--campaign", "small", "--json")["version"])
-    shown = run("guards", version, "--json")
+    shown = run("show", version, "--guards", "--json")
     [policy] = shown["policies"]
     assert (shown["campaign"], policy["policy"], policy["episodes"], policy["undecided"]) == ("small", "tiny@0", 2, 2)
     assert (policy["proposals"], policy["control"], policy["promise"], policy["alarms"]) == (3, None, None, [])
-    text = run("guards", version)
+    text = run("show", version, "--guards")
     assert "no alarm" in text and "tiny@0" in text

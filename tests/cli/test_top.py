@@ -73,19 +73,19 @@ def read_until(terminal: int, enough, seconds: float = 60.0) -> str:
 @ON_SQLITE
 def test_the_command_serves_until_it_is_told_to_end(ledger: Ledger, tmp_path: Path, typed: Typed) -> None:  # noqa: F811
     url = ledger.url.render_as_string(False)
-    command = [sys.executable, "-m", "sciagent", "metrics", "--listen", "127.0.0.1:0", "--ledger", url]
+    command = [sys.executable, "-m", "sciagent", "top", "--listen", "127.0.0.1:0", "--ledger", url]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())
     try:
         said = until(lambda: re.search(r"http://\S+", (tmp_path / "log").read_text()))
         assert scraped(said[0])["sciagent_ledger_up"] == {(): 1}
         taken = said[0].split("/")[2]
-        assert f"cannot listen at {taken}" in typed.refused("metrics", "--listen", taken)
+        assert f"cannot listen at {taken}" in typed.refused("top", "--listen", taken)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
     finally:
         process.kill()
-    assert "give a host and a port" in typed.refused("metrics", "--listen", "9464")
+    assert "give a host and a port" in typed.refused("top", "--listen", "9464")
 
 
 def test_a_line_of_the_log_says_what_it_is_about() -> None:

@@ -49,7 +49,7 @@ def test_a_person_sees_the_steps_and_the_new_model(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     first, second = (line for line in done.stderr.splitlines() if line.startswith("step "))
     assert first.startswith("step 1/2  loss ") and "  entropy " in second and "reward" not in first
-    [policy] = [model["policy"] for model in data("models", "list") if model["name"] == "taught"]
+    [policy] = [model["policy"] for model in data("models") if model["name"] == "taught"]
     assert f"{policy}, from tiny@" in done.stdout and "2 steps, ended by rows; in taught/policy" in done.stdout
 
 

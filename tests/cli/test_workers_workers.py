@@ -1,4 +1,4 @@
-"""`sciagent workers` and `drain`, as they are typed."""
+"""`sciagent workers`, as it is typed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
-from sciagent.report.live import LedgerCollector
+from sciagent.report.metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
@@ -54,10 +54,10 @@ def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
 @ON_SQLITE
 def test_a_worker_is_drained_and_takes_jobs_again(ledger: Ledger, six_jobs: Built, typed: Typed) -> None:  # noqa: F811
     claimed(ledger)
-    assert "node7:1:ab takes nothing new; it finishes 1 job\n" in typed.told("drain", "node7:1:ab")
+    assert "node7:1:ab takes nothing new; it finishes 1 job\n" in typed.told("workers", "--drain", "node7:1:ab")
     assert ", draining" in typed.told("workers") and "0 slots serve it" in typed.told("workers")
-    assert typed.data("drain", "node7:1:ab", "--undo")["draining"] is False
-    assert 'unknown worker "node7:1:ac"; did you mean "node7:1:ab"' in typed.refused("drain", "node7:1:ac")
+    assert typed.data("workers", "--drain", "node7:1:ab", "--undo")["draining"] is False
+    assert 'unknown worker "node7:1:ac"; did you mean "node7:1:ab"' in typed.refused("workers", "--drain", "node7:1:ac")
 
 
 @ON_SQLITE

@@ -108,7 +108,7 @@ def stack(installed: Image, postgres_url: str, tmp_path: Path) -> Iterator[Stack
 
 
 def test_a_campaign_handed_in_is_driven_to_its_end_and_all_leave_when_told(stack: Stack) -> None:
-    submitted = stack.once("cli", "submit", "/campaigns/small.yaml")
+    submitted = stack.once("cli", "run", "/campaigns/small.yaml", "--submit")
     assert submitted.returncode == 0, submitted.stderr
     end = time.monotonic() + 240
     while (status := json.loads(stack.once("cli", "status", "by-compose", "--json").stdout))["state"] != "finished":

@@ -16,12 +16,20 @@ OURS = [block for block in campaigns() if block.page.name != "verifiers.md"]  # 
 
 
 def test_the_pages_show_campaigns() -> None:
-    assert {block.page.name for block in OURS} >= {"README.md", "chemist.md"}
+    assert {block.page.name for block in OURS} >= {"README.md", "chemist.md", "campaign_files.md"}
 
 
 @pytest.mark.parametrize("block", OURS, ids=str)
 def test_a_campaign_on_a_page_loads(block: Block, tmp_path: Path) -> None:
-    for name in ("seeds.csv", "library.csv", "my-molecules.csv", "amines.csv", "molecules.csv", "salts.csv"):
+    for name in (
+        "seeds.csv",
+        "solutes.csv",
+        "library.csv",
+        "my-molecules.csv",
+        "amines.csv",
+        "molecules.csv",
+        "salts.csv",
+    ):
         (tmp_path / name).write_text("smiles\nCCO\n")
     shutil.copy(ROOT / "campaigns" / "identify_powder_pattern.xy", tmp_path / "my-powder.xy")
     (tmp_path / "structures").mkdir()

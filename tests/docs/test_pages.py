@@ -14,7 +14,8 @@ from sciagent.verification.registry import provider, verifier_names
 from tests.docs.pages import PAGES, ROOT
 
 CONTRACTS = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
-CHEMIST = (ROOT / "docs" / "chemist.md").read_text(encoding="utf-8")
+METHODS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def anchor(heading: str) -> str:
@@ -32,6 +33,34 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         if fragment:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert fragment in {anchor(heading) for heading in headings}, link
+
+
+FOLDERS = "sciagent|verifiers|simulators|bench|benchmarks|alembic|campaigns|docs|tests|docker|environments"
+PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?((?:{FOLDERS})/[\w./-]*\w)")
+EXAMPLES = (
+    "docker/.env",
+    "docker/constraints.txt",
+    "sciagent/engines.toml",
+    "verifiers/acme_verifiers",
+    "verifiers/pyproject.toml",
+)
+"""Beginnings of paths that a reader or a command makes."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_of_the_project_on_a_page_exists(page: Path) -> None:
+    named = set(PATH.findall(page.read_text(encoding="utf-8")))
+    assert [path for path in sorted(named) if not path.startswith(EXAMPLES) and not (ROOT / path).exists()] == []
+
+
+def test_the_rooms_of_the_project_are_those_that_the_layers_name() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [floors] = [contract["layers"] for contract in contracts if contract["name"] == "The floors of sciagent"]
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = page.split("| rooms of `sciagent/` |", 1)[1].split("\n\n", 1)[0]
+    rows = [row.split(" | ")[0] for row in table.splitlines()[2:]]
+    named = [[name.removesuffix(".py") for name in re.findall(r"`([\w.]+)`", row)] for row in rows]
+    assert named == [[room.removeprefix("sciagent.") for room in floor.split(" | ")] for floor in floors]
 
 
 def test_every_dependency_has_its_line() -> None:
@@ -66,7 +95,7 @@ def test_the_tables_of_the_ledger_are_all_named() -> None:
 
 
 def test_the_reasons_that_the_chemist_reads_exist() -> None:
-    table = CHEMIST.split("## What the outcomes mean", 1)[1].split("\n## ", 1)[0]
+    table = RESULTS.split("## What the outcomes mean", 1)[1].split("\n## ", 1)[0]
     named = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| ([^|]+)\|", table, re.MULTILINE))))
     known = {*Reason, *Outcome, "pass", "fail", "not_applicable", "inconclusive", "error"}
     assert named and named <= {str(one) for one in known}
@@ -74,6 +103,6 @@ def test_the_reasons_that_the_chemist_reads_exist() -> None:
 
 def test_every_shipped_verifier_has_its_line_for_the_chemist() -> None:
     ours = {name for name in verifier_names() if provider(name).split()[0] == "sciagent"}
-    table = CHEMIST.split("## The rungs", 1)[1].split("\n## ", 1)[0]
+    table = METHODS.split("## The rungs", 1)[1].split("\n## ", 1)[0]
     rows = set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| .+ \|$", table, re.MULTILINE))
     assert ours and rows == ours

@@ -102,7 +102,7 @@ def test_the_page_shows_what_guards_find(migrated_sqlite: Path, tmp_path: Path) 
     assert [len(policy.alarms) for policy in LedgerView(tmp_path / "sciagent.db").guards(version).policies] == [0, 0, 1]
     [session] = SESSION.findall(GUARDS)
     command, _, printed = session.partition("\n")
-    assert command == f"$ sciagent rewards guards {version}"
+    assert command == f"$ sciagent rewards show {version} --guards"
     done = sciagent(tmp_path, *command.removeprefix("$ sciagent ").split())
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == printed.strip()

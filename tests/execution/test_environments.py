@@ -66,7 +66,7 @@ def test_two_environments_serve_one_campaign(ledger: Ledger, tmp_path: Path, has
             rich.terminate()
             rich.wait(60)
     (event,) = cannot(ledger)
-    assert event["worker"].startswith("plain") and "sciagent engines add there --python PATH" in event["why"]
+    assert event["worker"].startswith("plain") and "sciagent engines there --python PATH" in event["why"]
     assert counts(ledger, j.state) == {"done": 8} and counts(ledger, j.losses) == {"0": 8}
     with ledger.read() as connection:
         found = connection.execute(

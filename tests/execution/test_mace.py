@@ -92,7 +92,7 @@ def test_mace_and_chgnet_relax_a_crystal_side_by_side(python: Path, weights: Pat
     chgnet = verifier_class("mlff.relax")({"known_phases": "none"})
     mace = verifier_class("mlff.relax")({"model": "mace", "known_phases": "none", "fmax": 1.0, **own})
     assert unavailable(chgnet) is None
-    assert "sciagent engines add mace --python PATH" in str(unavailable(mace))
+    assert "sciagent engines mace --python PATH" in str(unavailable(mace))
     programs.add("mace", python)
     assert unavailable(mace) is None
     with Worker(tmp_path / "scratch") as worker:
@@ -116,7 +116,7 @@ def test_a_campaign_with_both_ends_with_the_versions_of_both(
     (tmp_path / "tiny.model").write_bytes(weights.read_bytes())
     (tmp_path / "salts.csv").write_text("\n".join(("structure", *SALTS)) + "\n")
     (tmp_path / "two.yaml").write_text(CAMPAIGN)
-    told("engines", "add", "mace", "--python", str(python))
+    told("engines", "mace", "--python", str(python))
     told("run", "two.yaml")
     best = data("best", "two")
     assert len(best) == len(SALTS) and all(row["hit"] and row["values"]["density"]["rung"] == "mace" for row in best)

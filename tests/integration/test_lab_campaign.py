@@ -28,7 +28,7 @@ def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) 
     (tmp_path / "molecules.csv").write_text("smiles\nOc1ccccc1\nCc1ccccc1O\nCCO\n", encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab="{ahead: 1}", budget="{lab_slots: 9}", high=4.6)
     (tmp_path / "gaps.yaml").write_text(text, encoding="utf-8")
-    sciagent("submit", "gaps.yaml", "--json", cwd=tmp_path, **env)
+    sciagent("run", "gaps.yaml", "--submit", "--json", cwd=tmp_path, **env)
 
     def state() -> str:
         with ledger.read() as connection:

@@ -1,4 +1,4 @@
-"""Free energies of redox and of transfer as derived properties: the campaign of docs/chemist.md on two molecules."""
+"""Free energies of redox and of transfer as derived properties: the campaign of docs/methods.md on two molecules."""
 
 from __future__ import annotations
 

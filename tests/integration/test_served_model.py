@@ -165,10 +165,10 @@ def test_an_adapter_is_loaded_while_the_server_runs(
 
     adapter = vllm.write_adapter(tmp_path / "adapter", folder, 0.3, seed=1)
     where = ("--endpoint", served.endpoint)
-    [(began, base)] = sciagent("adapters", "list", *where, "--json", cwd=tmp_path).items()
+    [(began, base)] = sciagent("adapters", *where, "--json", cwd=tmp_path).items()
     assert began.startswith("first@") and base == served.model
-    sciagent("adapters", "load", "policy-1", str(adapter), *where, cwd=tmp_path)
-    [loaded] = {*sciagent("adapters", "list", *where, "--json", cwd=tmp_path)} - {began}
+    sciagent("adapters", "policy-1", str(adapter), *where, cwd=tmp_path)
+    [loaded] = {*sciagent("adapters", *where, "--json", cwd=tmp_path)} - {began}
     assert loaded.startswith("policy-1@")
     plain, first, second = said(served.model), said(began), said(loaded)
     assert [one.policy for one in (plain, first, second)] == [served.model, began, loaded]
@@ -181,10 +181,10 @@ def test_an_adapter_is_loaded_while_the_server_runs(
     finally:
         add_adapter(merged, adapter, -1.0)
     assert added and max(abs(a - b) for a, b in zip(second.tokens.logprobs, theirs, strict=True)) < TOLERANCE
-    sciagent("adapters", "load", "policy-1", str(adapter), *where, cwd=tmp_path)  # it is there already
-    sciagent("adapters", "unload", "policy-1", *where, cwd=tmp_path)
-    assert set(sciagent("adapters", "list", *where, "--json", cwd=tmp_path)) == {began}
-    again = sciagent("adapters", "unload", "policy-1", *where, cwd=tmp_path, expect=1)
+    sciagent("adapters", "policy-1", str(adapter), *where, cwd=tmp_path)  # it is there already
+    sciagent("adapters", "policy-1", "--unload", *where, cwd=tmp_path)
+    assert set(sciagent("adapters", *where, "--json", cwd=tmp_path)) == {began}
+    again = sciagent("adapters", "policy-1", "--unload", *where, cwd=tmp_path, expect=1)
     assert "policy-1" in again.stderr
 
 

@@ -75,8 +75,8 @@ def test_from_demonstrations_to_a_campaign_with_the_adapter_of_the_last_step(hom
         assert [step["step"] for step in steps] == [1, 2], done.stderr
         assert all(step["masked"] < MOST_MASKED and step["tokens"] >= 20 for step in steps), steps
         print(f"masked: {[step['masked'] for step in steps]} of {[step['tokens'] for step in steps]} tokens")
-        assert not sciagent("adapters", "list", "--endpoint", served.endpoint, "--json", cwd=home)
-        name = did("adapters", "load", "better", "better/adapter", "--endpoint", served.endpoint).stdout.strip()
+        assert not sciagent("adapters", "--endpoint", served.endpoint, "--json", cwd=home)
+        name = did("adapters", "better", "better/adapter", "--endpoint", served.endpoint).stdout.strip()
         asked = f"model: {name!r}, endpoint: {served.endpoint!r}, structured: true"
         did(
             "run",

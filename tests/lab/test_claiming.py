@@ -147,7 +147,7 @@ def test_a_task_waits_for_a_chemist_where_the_campaign_asks_for_one(make: Make) 
     built = make(lab="{ahead: 1, approve: true}")
     [task] = listed(built)
     with pytest.raises(
-        UsageError, match=f"waits for the word of a chemist; approve it with: sciagent lab approve {task.id}"
+        UsageError, match=f"waits for the word of a chemist; approve it with: sciagent lab review {task.id} --approve"
     ):
         claiming.claim(built, task.id, "anna")
     claiming.approve(built, task.id, "carla")

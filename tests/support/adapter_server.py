@@ -14,7 +14,7 @@ from sciagent.agent.serving.served import ServedCard, keep_card
 
 
 class AdapterServer:
-    """A model of `sciagent models list` with its adapters, in this process."""
+    """A model of `sciagent models` with its adapters, in this process."""
 
     def __init__(self, model: str, *, is_trainable: bool = True) -> None:
         """is_trainable: returns log-probabilities after temperature and grammar, as `serve-model --trainable` does."""

@@ -47,7 +47,7 @@ def models() -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(f"{folder}.lock"):
         if not (folder / "smollm2" / "model.json").exists():
-            _run(sys.executable, "-m", "sciagent", "models", "add", "smollm2", SCIAGENT_MODELS=str(folder))
+            _run(sys.executable, "-m", "sciagent", "models", "smollm2", SCIAGENT_MODELS=str(folder))
     return folder
 
 

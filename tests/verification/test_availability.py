@@ -56,7 +56,7 @@ def test_asking_a_plug_in_cannot_end_the_driver() -> None:
 
 def test_an_environment_that_is_not_listed_is_named_with_what_to_type() -> None:
     said = unavailable(elsewhere())
-    assert said is not None and "sciagent engines add there --python PATH" in said
+    assert said is not None and "sciagent engines there --python PATH" in said
     assert "only-there not installed" in said
 
 

@@ -191,7 +191,7 @@ class InMemoryPolicy:
 
 
 class LocalPolicy(InMemoryPolicy):
-    """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU."""
+    """A model of `sciagent models`, in single precision on a CPU, in bfloat16 on a GPU."""
 
     def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
         """threads: number of PyTorch threads, for the whole process."""

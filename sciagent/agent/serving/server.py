@@ -204,7 +204,7 @@ class ServedModel:
 
 
 def model_to_serve(what: str) -> ServedModel:
-    """Finds a model of `sciagent models list`, or a Hugging Face folder. Raises UsageError."""
+    """Finds a model of `sciagent models`, or a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
     if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
         raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")

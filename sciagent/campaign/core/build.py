@@ -5,7 +5,8 @@ Derived values are computed with the answer of their last rung, and recorded as 
 need no calculation judge a molecule before it is proposed.
 
 A control is a rung that runs by lot on settled candidates and decides nothing. Its answers are in none of the rungs
-that a verdict, a law or a reward reads. They are shown beside the rewards of a policy, in `sciagent rewards guards`.
+that a verdict, a law or a reward reads. They are shown beside the rewards of a policy, in
+`sciagent rewards show --guards`.
 """
 
 from __future__ import annotations

@@ -197,13 +197,13 @@ class LlmSpec(_WithFile):
         "",
         min_length=1,
         max_length=200,
-        description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
+        description="Name in `sciagent models`; with an endpoint, the server's name of it.",
     )
     policy: str | None = omitted_if_unset(
         None,
         min_length=1,
         max_length=200,
-        description="Instead of `model`: a role of `sciagent policy promote`, such as production, or the name of a "
+        description="Instead of `model`: a role of `sciagent policy`, such as production, or the name of a "
         "model or policy. The campaign keeps the version that it has when the campaign starts.",
     )
     endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(

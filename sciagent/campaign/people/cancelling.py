@@ -126,7 +126,7 @@ def _why_not(
     steering = directives.steering_of(connection, built.row.id, job.candidate_id)
     if steering.blocks_scheduling and not _held_by_cancelling(connection, built, job.candidate_id):
         which = "vetoed" if steering.vetoed else "held"
-        return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent release"
+        return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent hold --undo"
     if rung.spec.control:
         return ""
     row = standings.get(connection, built.row.id, job.candidate_id)

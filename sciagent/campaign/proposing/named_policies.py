@@ -68,6 +68,6 @@ def _local_model(policy: PolicyRow) -> str:
     if policy.adapter_sha256 is not None:
         raise UsageError(
             f"{policy.name} is an adapter, which only a server can add to its base model: "
-            "sciagent adapters load, then `endpoint` in the campaign file"
+            "sciagent adapters NAME FOLDER, then `endpoint` in the campaign file"
         )
     return models.of_weights(policy.base_sha256, policy.name).name

@@ -206,4 +206,4 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
         return LocalPolicy(spec.model)
     except UnknownNameError as error:
         what = spec.model if spec.model == "smollm2" else f"PATH --name {spec.model}"
-        raise UsageError(f"{error}; bring it with: sciagent models add {what}") from None
+        raise UsageError(f"{error}; bring it with: sciagent models {what}") from None

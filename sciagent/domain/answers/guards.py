@@ -1,4 +1,4 @@
-"""The answer of `sciagent rewards guards`: signs that policies exploit their rewards, by policy."""
+"""The answer of `sciagent rewards show --guards`: signs that policies exploit their rewards, by policy."""
 
 from __future__ import annotations
 

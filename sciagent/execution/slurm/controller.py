@@ -305,7 +305,8 @@ class SubmitFailures:
             self.fault = (
                 f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
                 f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "
-                f"correct the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
+                f"correct the profile of {self._site}, or ask whoever runs the cluster; "
+                "sciagent doctor --site PROFILE says more"
             )
         with self._ledger.read() as connection:
             at_work = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)

@@ -1,6 +1,6 @@
 """Texts of a report: values, objectives, verdicts, costs and diagnostics, and the glossary.
 
-The glossary is for chemists; docs/chemist.md has the same table.
+The glossary is for chemists; docs/results.md has the same table.
 
 Diagnostics are facts that a verifier states beside its values, such as points of a gap.
 """

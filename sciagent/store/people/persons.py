@@ -50,7 +50,9 @@ def add(
     if not name.strip() or len(name) > 200 or len(email or "") > 320:
         raise UsageError("an account has a name of at most 200 characters, and an address of at most 320")
     if _found(connection, _P.login == login) is not None:
-        raise UsageError(f"there is an account {login} already; a new link for it: sciagent person reset {login}")
+        raise UsageError(
+            f"there is an account {login} already; a new link for it: sciagent person change {login} --reset"
+        )
     new = {"login": login, "name": name.strip(), "email": email, "is_admin": is_admin, "failures": 0}
     row = connection.execute(sa.insert(t.person).values(**new, created_at=db_now(connection)).returning(t.person)).one()
     audit.append(connection, who, "added", "person", row.id, login=login, is_admin=is_admin)

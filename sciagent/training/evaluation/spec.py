@@ -28,14 +28,12 @@ class ArmSpec(BaseModel):
 
     model_config = _PART
 
-    model: str | None = Field(
-        default=None, min_length=1, max_length=200, description="A name in `sciagent models list`."
-    )
+    model: str | None = Field(default=None, min_length=1, max_length=200, description="A name in `sciagent models`.")
     policy: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="`scripted`, which draws random named edits, or a role or a name of `sciagent policy list`.",
+        description="`scripted`, which draws random named edits, or a role or a name of `sciagent policy`.",
     )
     proposer: Mapping[str, Any] | None = Field(
         default=None,
@@ -195,7 +193,7 @@ class ListedPolicy(AnswerModel):
     roles: tuple[str, ...]
     """The roles that point to it."""
     model: str | None
-    """Its name in `sciagent models list`; None if its weights are not on this machine."""
+    """Its name in `sciagent models`; None if its weights are not on this machine."""
     at: datetime
     """Time at which it was entered in the ledger."""
 

@@ -1,8 +1,8 @@
-"""Loads a model of `sciagent models list` for training: whole, or with a LoRA adapter.
+"""Loads a model of `sciagent models` for training: whole, or with a LoRA adapter.
 
 Writes LoRA adapters. Equal weights give equal files, so that the hash of an adapter names its weights.
 
-Publishes a trained policy: its weights in a folder, its name in `sciagent models list`, its row in the ledger.
+Publishes a trained policy: its weights in a folder, its name in `sciagent models`, its row in the ledger.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class RecipeSpec(SettingsGroup):
         description="Its name; policies are named after the folder of the run."
     )
     model: str | BaseModelSpec = Field(
-        description="The model at the start: a name in `sciagent models list`, or `{new: {}}` for random weights."
+        description="The model at the start: a name in `sciagent models`, or `{new: {}}` for random weights."
     )
     tasks: tuple[str | TaskSpec, ...] = Field(min_length=1, description="Campaign files to train on.")
     rewards: str | None = Field(default=None, description="File that describes the rewards, for live training.")

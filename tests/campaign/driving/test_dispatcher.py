@@ -34,7 +34,7 @@ def env(ledger: Ledger) -> dict[str, str]:
 
 
 def submit(ledger: Ledger, folder: Path, campaign: str = "elsewhere") -> dict:
-    found = sciagent("submit", campaign, "--json", cwd=folder, **env(ledger))
+    found = sciagent("run", campaign, "--submit", "--json", cwd=folder, **env(ledger))
     assert isinstance(found, dict)
     return found
 
@@ -68,7 +68,7 @@ def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_kil
         until(lambda: driver_pid(ledger) is None, 10)  # it dies with whoever started it
         third = dispatcher(ledger, tmp_path)
         assert until(lambda: driver_pid(ledger)) != second
-        found = sciagent("submit", "elsewhere", "--wait", "--json", cwd=tmp_path, **env(ledger))
+        found = sciagent("run", "elsewhere", "--submit", "--wait", "--json", cwd=tmp_path, **env(ledger))
         assert (found["state"], found["rungs"][-1]["done"], state(ledger)) == ("finished", 8, ("finished", False))
         third.terminate()
         assert third.wait(timeout=60) == 0

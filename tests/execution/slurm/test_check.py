@@ -1,4 +1,4 @@
-"""`sciagent slurm check` against a real cluster: what fits, and each thing that does not."""
+"""`sciagent doctor --site` against a real cluster: what fits, and each thing that does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def written(cluster: SlurmCluster, folder: Path, **more: object) -> str:
 
 
 def checked(path: str, *options: str) -> tuple[int, dict[str, Any]]:
-    done = invoked(["slurm", "check", path, "--json", *options])
+    done = invoked(["doctor", "--site", path, "--json", *options])
     return done.exit_code, json.loads(done.stdout)
 
 
@@ -49,7 +49,7 @@ def test_a_profile_that_fits_is_compared_and_slurm_would_take_the_job(cluster: S
 
 
 def test_the_same_in_words(cluster: SlurmCluster, tmp_path: Path) -> None:
-    done = invoked(["slurm", "check", written(cluster, tmp_path), "--seconds", "60"])
+    done = invoked(["doctor", "--site", written(cluster, tmp_path), "--seconds", "60"])
     assert done.exit_code == 0
     assert "short: up, 60 minutes, 4000 MB, 4 cores" in done.stdout
     assert "a job of 60 s and 2000 MB: short, 3 minutes, 2400 MB, 1 cores" in done.stdout

@@ -34,5 +34,5 @@ def test_a_text_that_is_no_login_is_refused(ledger: Ledger, login: str) -> None:
 def test_a_second_account_with_a_login_is_refused(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         persons.add(connection, "root", "anna", "Anna Berg")
-        with pytest.raises(UsageError, match="sciagent person reset anna"):
+        with pytest.raises(UsageError, match="sciagent person change anna --reset"):
             persons.add(connection, "root", "anna", "Anna Bell")

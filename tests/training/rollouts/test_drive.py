@@ -66,7 +66,7 @@ def test_verifications_end_rollouts_after_the_step_that_reaches_them(tmp_path: P
             "b: {kind: evolve, seeds: molecules.csv}}",
             "this campaign's proposer is screen and evolve",
         ),
-        ("kind: llm, model: gone, seeds: molecules.csv", "sciagent models add"),
+        ("kind: llm, model: gone, seeds: molecules.csv", "sciagent models"),
     ],
 )
 def test_a_campaign_without_a_policy_is_told_what_to_write(tmp_path: Path, changed: str, message: str) -> None:

@@ -45,7 +45,7 @@ class JudgeSettings(Settings):
 
     rubric: RubricFile = Field(description="A YAML file, relative to the campaign file, or the rubric itself.")
     model: str = Field(
-        min_length=1, max_length=100, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+        min_length=1, max_length=100, description="Of `sciagent models`; with an endpoint, as the server calls it."
     )
     endpoint: str | None = Field(
         None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
