@@ -21,7 +21,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.ladder import PaidIndex
 from sciagent.rewards.states import CHUNK, answers_as_of
 from sciagent.scheduling.aims import Aims, Bounds, Errors, expected_answers, questions
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, earliest, order_of
 from sciagent.scheduling.law.stack import Law, Stack, mixture
@@ -69,10 +69,10 @@ class _Chosen:
     """The similarity of chosen rows."""
 
     structures: Similarity
-    places: Places
+    places: RowIndices
     """(n,) rows of `structures`."""
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return self.structures.between(self.places[rows], self.places[columns])
 
 
@@ -142,7 +142,7 @@ def _payoffs(
     bounds: Bounds,
     order: Order,
     similarity: Similarity | None,
-    rows: Places,
+    rows: RowIndices,
     record: float,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""

@@ -114,10 +114,16 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
         if name in _measured(rung):
             columns.append(ObservedColumn(position, at, name))
         elif not rung.is_fast or at != KNOWN:
-            gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
-            others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
-            columns += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
+            columns += [ObservedColumn(position, at, observed) for observed in _observed(rung)]
     return columns
+
+
+def _observed(rung: BuiltRung) -> list[str]:
+    """Returns the properties that predict others at a rung: those of its gates, else the first that it measures."""
+    measured = _measured(rung)
+    gated = [name for name in rung.rules.gate if name in measured and name not in rung.verifier.gates]
+    others = [name for name in measured if name not in TELLS_LITTLE]
+    return sorted(gated or others[:MOST])
 
 
 def _aim(
