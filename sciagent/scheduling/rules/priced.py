@@ -3,13 +3,12 @@
 1. Rungs that are very cheap compared with the terminal one are bought for every candidate, as features.
 2. A few candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
-   the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
-   an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
+   the terminal answer of every open candidate. `scheduling.dynamic_programme` converts each prediction to an index and
+   the rung to buy. The largest indices are bought, the law is updated, and so on.
 
-Lessons: rungs that some candidates run before their verification although they would skip them.
-
-Without lessons the law stops learning how well these rungs predict. A rung that has few answers beside a terminal one
-seems to tell nothing, and would never be tried.
+Lessons are rungs that some candidates run before their verification although they would skip them. Without lessons the
+law stops learning how well these rungs predict. A rung that has few answers beside a terminal one seems to tell
+nothing, and would never be tried.
 """
 
 from __future__ import annotations
