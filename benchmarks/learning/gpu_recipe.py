@@ -205,7 +205,7 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     found = []
     for name in names:
         file = folder / "tasks" / f"{name}.yaml"
-        built, _ = create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())
+        built = create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user()).built
         with ledger.read() as connection:
             told = measure(connection, built, PlannedCampaign(arm.name, name, 1, name, "", folder))
         told_of = {"verifications", "hits", "scaffolds", "calls", "valid_calls"}

@@ -49,7 +49,7 @@ from sciagent.training.settings import (
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:
     """Returns the campaigns of the tasks, which are made if they are not in the ledger. Raises SpecError."""
-    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())[0] for file in files]
+    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user()).built for file in files]
 
 
 def roll_out(
