@@ -110,6 +110,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/simulation/judge_votes.py",
         "verifiers/sciagent_verifiers/simulation/lm_judge.py",
     ),
+    "settings of training, as options and stages state them": (
+        "sciagent/cli/dataset.py",
+        "sciagent/cli/training_options.py",
+        "sciagent/training/recipes/stage_work.py",
+    ),
     "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidates.py"),
     "JSON answers of commands": (
         "bench/sciagent_bench",

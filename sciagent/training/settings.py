@@ -2,19 +2,19 @@
 
 A setting is a field with its description, unit, bounds and default. Settings that belong together are one model. The
 settings of a run, a stage of a recipe and the options of a command are put together from these models.
-
-This module is read without PyTorch.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,6 +26,7 @@ from pydantic import (
 
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.validation import FAULT, fault
 from sciagent.rewards.spec import Credit
 
 Training = Literal["sft", "grpo", "ppo", "distill", "hindsight"]
@@ -35,23 +36,19 @@ DATASET_KINDS: tuple[DatasetKind, ...] = get_args(DatasetKind)
 
 Count = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 Natural = Annotated[int, Field(strict=True, ge=0)]
-Siblings = Annotated[int, Field(strict=True, ge=2, le=1000)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Portion = Annotated[float, Field(strict=True, ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
 
-BEGINNING_PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
-"""The candidates that a group sees: `now`, `seeds`, or one of them with the number of drawn candidates."""
-SUPERVISED_RATE = 2e-5
-"""Learning rate of AdamW for imitation and distillation, unless another is stated."""
-POLICY_RATE = 1e-6
-"""Learning rate of AdamW for policy gradients, unless another is stated."""
-MOST_TOKENS = 8192
-"""Tokens of a micro-batch, unless another number is stated."""
-OFF = "off"
-"""The limit of a guard that is turned off, as an option states it."""
+BEGINNING = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
+BEGINNINGS = "now, seeds, now:N and seeds:N with N from 1 to 999"
+"""The candidates that a group sees, with the number of drawn ones."""
+SUPERVISED_RATE = 2e-5  # learning rate of AdamW for imitation and distillation, unless another is stated
+POLICY_RATE = 1e-6  # the same for policy gradients
+MOST_TOKENS = 8192  # of a micro-batch, unless another number is stated
+OFF = "off"  # the limit of a guard that is turned off, as an option states it
 
 
 @dataclass(frozen=True)
@@ -138,12 +135,13 @@ def _sentences(error: ValidationError, name_of: NameOf) -> str:
     """Returns a line for each wrong value."""
     lines = []
     for wrong in error.errors(include_url=False):
+        message = wrong["msg"]
         if wrong["type"] == "missing":
             message = "required, and missing"
         elif wrong["type"] == "extra_forbidden":
             message = "there is no such setting"
-        else:
-            message = f"{wrong['msg'].removeprefix('Value error, ')}, not {wrong['input']!r}"
+        elif wrong["type"] != FAULT:
+            message += f", not {wrong['input']!r}"
         lines.append(f"{name_of(wrong['loc'])}: {message}")
     return "\n".join(lines)
 
@@ -265,7 +263,7 @@ Teachers = Annotated[
     Mapping[str, Positive],
     Field(
         min_length=1,
-        description="Weight of each teacher, by its name in `sciagent models`; it needs the same tokenizer.",
+        description="Weight of each teacher, by its name in `sciagent models`; at least one, with the same tokenizer.",
     ),
     CountsFor(("distill",)),
     Option(("--teacher",), "NAME[=WEIGHT]", read_teachers),
@@ -278,14 +276,21 @@ class TeacherSettings(SettingsGroup):
     teachers: Teachers
 
 
+def check_beginning(text: str) -> str:
+    """Returns the text of a beginning. Raises a fault for another text."""
+    if re.match(BEGINNING, text) is None:
+        raise fault(f'"{text}" is none of {BEGINNINGS}')
+    return text
+
+
 class EpisodeSettings(SettingsGroup):
     """An episode: what it sees, and how long it is."""
 
     turns: Annotated[Count, Option(("--turns", "-t"))] = Field(default=6, description="Most answers in an episode.")
-    begins: Annotated[str, Option(("--from",), "now[:N]|seeds[:N]")] = Field(
+    begins: Annotated[str, AfterValidator(check_beginning), Option(("--from",), "now[:N]|seeds[:N]")] = Field(
         default="now",
         alias="from",
-        pattern=BEGINNING_PATTERN,
+        json_schema_extra={"pattern": BEGINNING},
         description="What groups see: all candidates of the campaign (`now`) or its `seeds`; `seeds:8`: 8 drawn ones.",
     )
 
@@ -358,8 +363,8 @@ class LadderSettings(EpisodeSettings, LossSettings, StepSettings):
     groups: Annotated[Count, Option(("--groups", "-g"))] = Field(
         default=4, description="Groups of a step that have something to learn, over all tasks."
     )
-    siblings: Annotated[Siblings, Option(("--siblings", "-s"))] = Field(
-        default=8, description="Episodes in a group; one has nobody to be compared with."
+    siblings: Annotated[int, Option(("--siblings", "-s"))] = Field(
+        default=8, strict=True, ge=2, le=1000, description="Episodes in a group; one has nobody to be compared with."
     )
     credit: Annotated[Credit | None, CountsFor(("grpo",))] = Field(
         default=None, description="Estimator of the advantages; left out: that of the rewards."
@@ -523,11 +528,6 @@ class LiveSettings(LadderSettings, RunSettings):
         """The limits of the guards; `kl_budget` of the run itself goes before."""
         limits = self.guards or GuardSettings()
         return limits if self.kl_budget is None else limits.model_copy(update={"kl_budget": self.kl_budget})
-
-
-def stated(settings: SettingsGroup, model: type[SettingsGroup]) -> dict[str, Any]:
-    """Returns the values that some settings state for the fields of a model, by name."""
-    return {name: getattr(settings, name) for name in settings.model_fields_set if name in model.model_fields}
 
 
 def learner_settings(run: TrainingSettings | LiveSettings) -> LearnerSettings:
