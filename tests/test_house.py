@@ -31,13 +31,13 @@ LIMITS = {
     "modules below 60 lines with one importer": 0,
     "statements that assign two things": 0,
     "comprehensions in calls in conditional expressions": 0,
-    "comprehensions with two for": 145,
+    "comprehensions with two for": 87,
     "public class names used twice": 0,
     "docstrings that begin with Of": 0,
     "functions with a complexity over 15": 7,
-    "signatures with mappings of Any beyond the borders": 28,
-    "lines with fmt: skip": 60,
-    "modules over 100 lines without a test file": 6,
+    "signatures with mappings of Any beyond the borders": 14,
+    "lines with fmt: skip": 59,
+    "modules over 100 lines without a test file": 5,
 }
 """How many offenders each rule allows."""
 IMPORTS_THAT_MAY_CLOSE_A_CIRCLE: set[tuple[str, str]] = set()
@@ -69,6 +69,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/campaign/core/record.py",
         "sciagent/campaign/pricing/auditing.py",
         "sciagent/campaign/proposing/slots.py",
+        "sciagent/rewards/expectations.py",
         "sciagent/scheduling/law/stack.py",
         "sciagent/scheduling/rules/priced.py",
     ),
@@ -77,7 +78,10 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/inputs",
         "sciagent/domain/chosen_units.py",
         "sciagent/domain/derived.py",
+        "sciagent/rewards/contract.py",
+        "sciagent/rewards/spec.py",
         "sciagent/training/evaluation/campaign_runs.py",
+        "sciagent/training/settings.py",
     ),
     "the spec of a campaign, as the ledger keeps it": (
         "sciagent/report/analysis/ladder.py",
@@ -105,6 +109,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/programs/scf_programs.py",
         "verifiers/sciagent_verifiers/simulation/judge_votes.py",
         "verifiers/sciagent_verifiers/simulation/lm_judge.py",
+    ),
+    "settings of training, as options and stages state them": (
+        "sciagent/cli/dataset.py",
+        "sciagent/cli/training_options.py",
+        "sciagent/training/recipes/stage_work.py",
     ),
     "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidates.py"),
     "JSON answers of commands": (
@@ -142,6 +151,14 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/verification/sandbox",
         "simulators/sciagent_simulators/periodic",
         "simulators/sciagent_simulators/programs/script.py",
+    ),
+    "JSON files in the folder of a training run": (
+        "sciagent/training/guards.py",
+        "sciagent/training/learner/running.py",
+        "sciagent/training/learner/state.py",
+        "sciagent/training/live/running.py",
+        "sciagent/training/recipes/running.py",
+        "sciagent/training/recipes/stage_folders.py",
     ),
     "state and weights of models, as torch holds them": (
         "sciagent/training/learner/step.py",

@@ -9,7 +9,7 @@ import numpy as np
 
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aim, Aims
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.families import family
 from sciagent_bench.known_rungs import NOTHING, KnownRungs
@@ -57,14 +57,14 @@ class Case:
         """Returns the aim of a hit between these limits, with what is known of the rungs that are there."""
         return self.known.aim(self.names, self.truth.scores.shape[1], low, high)
 
-    def arriving(self, order: Places) -> Case:
+    def arriving(self, order: RowIndices) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""
         similarity = None if self.similarity is None else Reordered(self.similarity, order)
         wide = None if self.wide is None else _ordered(self.wide, order)
         return replace(self, truth=_ordered(self.truth, order), similarity=similarity, wide=wide)
 
 
-def _ordered(truth: Truth, order: Places) -> Truth:
+def _ordered(truth: Truth, order: RowIndices) -> Truth:
     return Truth(truth.scores[order], truth.costs[order], truth.hit[order], truth.rungs)
 
 
@@ -73,9 +73,9 @@ class Reordered:
     """A similarity with rows in another order. order: (n,) rows of the original."""
 
     similarity: Similarity
-    order: Places
+    order: RowIndices
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return self.similarity.between(self.order[rows], self.order[columns])
 
 

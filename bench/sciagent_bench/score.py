@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent_bench.simulate import Replay, Truth
 
 MARKS = (0.5, 0.8, 0.9, 0.95)
@@ -44,7 +44,7 @@ class Curve:
         return float(self.spent[reached[0]]) if len(reached) else None
 
 
-def index_order(run: Replay) -> Places:
+def index_order(run: Replay) -> RowIndices:
     """Returns the purchases, (n,), by falling index, each with the smallest index of its candidate so far.
 
     A purchase thus comes after those that led to it. Infinite indices come first; ties keep the order of the run.

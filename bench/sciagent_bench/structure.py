@@ -10,7 +10,7 @@ import numpy as np
 from ase.data import atomic_numbers, chemical_symbols
 
 from sciagent.chemistry.fingerprint import structure_of
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.similarity import OF_TRAITS, GrowingTanimoto, Similarity, radial
 
 _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
@@ -22,7 +22,7 @@ class Radial:
 
     points: Array
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return radial(self.points[rows], self.points[columns])
 
 
@@ -33,7 +33,7 @@ class Mixed:
     parts: Sequence[Similarity]
     weights: Sequence[float]
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         likeness = np.zeros((len(rows), len(columns)))
         for part, weight in zip(self.parts, self.weights, strict=True):
             likeness += weight * part.between(rows, columns)
@@ -46,7 +46,7 @@ class Overlap:
     def __init__(self, fractions: Array) -> None:
         self._fractions = fractions[:, fractions.any(0)]
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         likeness = np.zeros((len(rows), len(columns)))
         for column in self._fractions.T:
             likeness += np.minimum(column[rows][:, None], column[columns])

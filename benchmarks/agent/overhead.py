@@ -113,7 +113,7 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
 
     text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=AT_ONCE)
     ledger = Ledger(str(folder / "sciagent.db"))
-    driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0])
+    driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark").built)
     me, held, took = psutil.Process(), list[tuple[int, float]](), [0.0, 0.0]
 
     def step() -> None:

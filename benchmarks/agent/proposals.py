@@ -73,7 +73,7 @@ def run(
     yaml.dump(whole, written)
     text = written.getvalue()
     ledger = Ledger(str(folder / "sciagent.db"))
-    driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0])
+    driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark").built)
     with driver:
         began = time.monotonic()
         state = driver.run()

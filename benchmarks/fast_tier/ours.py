@@ -92,7 +92,7 @@ class LedgerPipeline(_Pipeline):
         (folder / "none.csv").write_text("smiles\nCCO\n")
         self.ledger = Ledger(str(folder / "ledger.db"))
         text = CAMPAIGN.format(name="bench", settings=settings)
-        self.built = create_or_open(self.ledger, parse_spec(text, base=folder), text, "benchmark")[0]
+        self.built = create_or_open(self.ledger, parse_spec(text, base=folder), text, "benchmark").built
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)

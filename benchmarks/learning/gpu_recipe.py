@@ -158,7 +158,7 @@ def sft(folder: Path, model: str, sizes: Mapping[str, int]) -> None:
     )
 
 
-def wish_of(
+def settings_for(
     folder: Path, arm: Arm, tasks: Sequence[str], begin: str, sizes: Mapping[str, int], **more: Any
 ) -> LiveSettings:
     """Returns the settings to train a model on the live ladder of some tasks."""
@@ -179,12 +179,12 @@ def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> No
     [arm] = given.arm
     tasks = [f"train{number:02}" for number in range(sizes["tasks"])]
     begin = taught_by(given.model) if sizes["sft_steps"] else given.model
-    wish = wish_of(folder, arm, tasks, begin, sizes)
+    run_settings = settings_for(folder, arm, tasks, begin, sizes)
     ledger, steps = Ledger(str(folder / f"{arm.name}.db")), given.steps
     while True:
-        begun, before = time.monotonic(), len(steps_of(wish.out))
-        train_live(wish.with_changes(steps=steps), ledger, tell)
-        per_step = (time.monotonic() - begun) / max(1, len(steps_of(wish.out)) - before)
+        begun, before = time.monotonic(), len(steps_of(run_settings.out))
+        train_live(run_settings.with_changes(steps=steps), ledger, tell)
+        per_step = (time.monotonic() - begun) / max(1, len(steps_of(run_settings.out)) - before)
         more_steps = int(SHARE * (end - time.monotonic()) / per_step)
         if more_steps < 1:
             return
@@ -196,16 +196,16 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     names = sorted(path.stem for path in (folder / "tasks").glob("held*.yaml"))[: sizes["tasks"]]
     arm = Arm(f"held_{given.model}", 0, 0.0)
     groups = sizes["held_groups"]
-    wish = wish_of(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
+    run_settings = settings_for(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
     ledger, policy = Ledger(str(folder / f"{arm.name}.db")), InProcessPolicy(LocalPolicy(given.model))
-    spec = load_rewards(wish.rewards)
-    with actors.started(wish, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
+    spec = load_rewards(run_settings.rewards)
+    with actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
         places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
         waves.wave(1, policy, places)
     found = []
     for name in names:
         file = folder / "tasks" / f"{name}.yaml"
-        built, _ = create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())
+        built = create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user()).built
         with ledger.read() as connection:
             told = measure(connection, built, PlannedCampaign(arm.name, name, 1, name, "", folder))
         told_of = {"verifications", "hits", "scaffolds", "calls", "valid_calls"}

@@ -41,7 +41,7 @@ def run(tasks: Sequence[Path], rewards: Path, model: str, folder: Path, name: st
     found: list[tuple[float, TrainedStep]] = []
     given: dict[str, Any] = {"begins": "seeds:8", "credit": "rtg", "further": 0, "guards": {}, "threads": 1, "seed": 1}
     given |= {"learning_rate": 1e-3, "save_every": 1000} | more
-    wish = LiveSettings(
+    run_settings = LiveSettings(
         tasks=[TaskShare(file=task) for task in tasks],
         model=model,
         out=folder / name,
@@ -51,7 +51,7 @@ def run(tasks: Sequence[Path], rewards: Path, model: str, folder: Path, name: st
     )
     ledger = Ledger(str(folder / f"{name}.db"))
     try:
-        train_live(wish, ledger, lambda step, of: found.append((time.monotonic(), step)))
+        train_live(run_settings, ledger, lambda step, of: found.append((time.monotonic(), step)))
         models.remove(name)
     finally:
         ledger.close()

@@ -83,7 +83,7 @@ def open_campaign(
         workers=WORKERS,
         settings=f", settings: {settings}" if settings else "",
     )
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark").built
 
 
 def prioritise(alone: bool) -> None:

@@ -218,7 +218,7 @@ def busy(env: Environment, kind: str, executor: str) -> dict[str, Any]:
     ledger, folder = env.ledger(kind, name), env.folder / name
     folder.mkdir()
     (folder / "molecules.smi").write_text("\n".join(small_molecules()) + "\n")
-    built = create_or_open(ledger, parse_spec(GFN1, base=folder), GFN1, "benchmark")[0]
+    built = create_or_open(ledger, parse_spec(GFN1, base=folder), GFN1, "benchmark").built
     with worker(ledger, folder, executor):
         until(lambda: _alive(ledger), 60)
         all_at_once(built, _executor(executor, ledger))

@@ -119,7 +119,7 @@ def measured(folder: Path, n: int, verified: int) -> dict[str, Any]:
     migrate.upgrade(engine)
     engine.dispose()
     ledger = Ledger(url, artifacts=folder / "artifacts")
-    built, _ = create_or_open(ledger, load_spec(path), CAMPAIGN, "benchmark")
+    built = create_or_open(ledger, load_spec(path), CAMPAIGN, "benchmark").built
     ids, spec = filled(ledger, built, n, verified), RewardSpec(prices={"core_seconds": 1e-4})
     with ledger.read() as connection:
         now = evidence.read_watermark(connection)

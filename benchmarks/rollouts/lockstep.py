@@ -58,7 +58,7 @@ class OneByOne(ScriptedPolicy):
 def opened(folder: Path, seed: int) -> Built:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(MOLECULES) + "\n")
     text = TEXT.format(seed=seed)
-    built = create_or_open(Ledger(str(folder / "ledger.db")), parse_spec(text, base=folder), text, "benchmark")[0]
+    built = create_or_open(Ledger(str(folder / "ledger.db")), parse_spec(text, base=folder), text, "benchmark").built
     with Driver(built, source=seed_source) as driver:
         driver.run()
     return built

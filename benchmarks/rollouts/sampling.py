@@ -74,7 +74,9 @@ def compared(model: str, siblings: int, turns: int, tokens: int, grammar: bool) 
         (folder / "molecules.csv").write_text("smiles\n" + "\n".join(MOLECULES) + "\n")
         proposer = PROPOSER.format(model=model, tokens=tokens, grammar=str(grammar).lower())
         text = TEXT.format(seed=1).replace("{kind: screen, file: molecules.csv}", proposer)
-        built = create_or_open(Ledger(str(folder / "ledger.db")), parse_spec(text, base=folder), text, "benchmark")[0]
+        built = create_or_open(
+            Ledger(str(folder / "ledger.db")), parse_spec(text, base=folder), text, "benchmark"
+        ).built
         with Driver(built, source=seed_source) as driver:
             driver.run()
         policy = Compared(LocalPolicy(model, device="cpu"))

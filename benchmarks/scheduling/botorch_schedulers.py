@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 from sciagent_bench.rivals.baseline_warm_up import CHEAP, features, tails
@@ -60,7 +60,7 @@ class EiPerCost:
         """Rungs, the terminal one last."""
         return [pool.costs.shape[1] - 1]
 
-    def _values(self, pool: CandidatePool, open_: Places, rungs: list[int]) -> tuple[Places, Places, Array]:
+    def _values(self, pool: CandidatePool, open_: RowIndices, rungs: list[int]) -> tuple[RowIndices, RowIndices, Array]:
         """Purchases, (candidate, rung) each, and what each is worth."""
         model, x, y = self._fit(pool, rungs)
         value = log_improvement(*_marginal(model, x[open_]), float(y.max())) - np.log(pool.costs[open_, rungs[-1]])
@@ -103,7 +103,7 @@ class KnowledgeGradient(EiPerCost):
         relative = np.median(pool.costs / pool.costs[:, last:], axis=0)
         return [j for j in range(last) if relative[j] > CHEAP and pool.closed[:, j].mean() <= 0.5] + [last]
 
-    def _values(self, pool: CandidatePool, open_: Places, rungs: list[int]) -> tuple[Places, Places, Array]:
+    def _values(self, pool: CandidatePool, open_: RowIndices, rungs: list[int]) -> tuple[RowIndices, RowIndices, Array]:
         model, x, y = self._fit(pool, rungs)
         m = len(rungs)
         x = x if m == 1 else np.column_stack([x, np.full(len(x), m - 1)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Question, Stack
@@ -44,7 +44,7 @@ class OneStep:
         order = np.argsort(-index, kind="stable")[: max(BATCH, int(BATCH_SHARE * len(answers)))]
         return [Purchase(int(open_[i]), pool.paid[-1], float(index[i])) for i in order]
 
-    def _chances(self, pool: CandidatePool, of: Places, truth: TruthTransform, answers: int) -> Array:
+    def _chances(self, pool: CandidatePool, of: RowIndices, truth: TruthTransform, answers: int) -> Array:
         """Probability of a hit, (n,)."""
         mixed: Array = np.zeros(len(of))
         for law in self._stack.fit([Question(pool.scores, truth)], answers):

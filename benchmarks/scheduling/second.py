@@ -27,7 +27,7 @@ import numpy as np
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
@@ -47,7 +47,7 @@ MARKS = (0.5, 0.8, 0.9)
 ARMS = ("other end", "middle", "cluster", "rung")
 PIVOTS = 10  # candidates from which the one that splits the hits most evenly between the halves defines the cluster
 
-Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law, None if unknown
+Told = tuple[RowIndices, Array, Any]  # rows and answers of a first campaign, and the state of its law, None if unknown
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Campaign:
     """A campaign on some candidates of a table. of: (n,) their rows. low, high: limits of a hit."""
 
     case: Case
-    of: Places
+    of: RowIndices
     low: float
     high: float
 
@@ -124,7 +124,7 @@ def limits(values: Array, sign: int, begin: float, end: float) -> tuple[float, f
     return (low, high) if sign > 0 else (-high, -low)
 
 
-def halves(case: Case, of: Places, hit: Mask, rng: np.random.Generator) -> tuple[Places, Places]:
+def halves(case: Case, of: RowIndices, hit: Mask, rng: np.random.Generator) -> tuple[RowIndices, RowIndices]:
     """Cuts the candidates at the median of their similarity to one of them, which splits the hits evenly."""
     assert case.similarity is not None
     pivots = rng.permutation(of)[:PIVOTS]

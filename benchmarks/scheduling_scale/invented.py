@@ -164,7 +164,7 @@ def opened(ledger: Ledger, folder: Path, n: int, scheduler: str, workers: int) -
     (folder / "first.csv").write_text("smiles\nC\n", encoding="utf-8")
     threshold = MEAN + SPREAD * NormalDist().inv_cdf(1 - TOP)
     text = CAMPAIGN.format(threshold=threshold, budget=BUDGET * n * Dear.seconds, scheduler=scheduler, workers=workers)
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark").built
 
 
 def molecules() -> Iterator[str]:

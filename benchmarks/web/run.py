@@ -75,7 +75,7 @@ def build(folder: Path, url: str, n: int) -> Sequence[str]:
         new.execute("ANALYZE")
     ledger = Ledger(url, artifacts=folder / "artifacts")
     (folder / "lab.csv").write_text("\n".join(["smiles", *alcohols(200)]) + "\n", encoding="utf-8")
-    made, _ = create_or_open(ledger, parse_spec(LAB, base=folder), LAB, "benchmark")
+    made = create_or_open(ledger, parse_spec(LAB, base=folder), LAB, "benchmark").built
     with Driver(made) as driver:
         driver.run()
     ledger.close()

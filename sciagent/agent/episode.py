@@ -70,7 +70,9 @@ class Episode:
     @property
     def messages(self) -> list[Message]:
         """The messages of the next prompt."""
-        later = [message for turn in self.turns[self.first :] for message in turn]
+        later = list[Message]()
+        for turn in self.turns[self.first :]:
+            later.extend(turn)
         if self.limits.thinking == "strip":
             later = [replace(message, thinking="", thought_in="") for message in later]
         if self.first:

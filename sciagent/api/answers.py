@@ -132,7 +132,10 @@ class LadderResult(LadderAnswer):
     @property
     def values(self) -> dict[str, ShownValue]:
         """Value of each property at the highest rung that measured it."""
-        return {name: value for rung in self.rungs for name, value in rung.values.items()}
+        by_name = dict[str, ShownValue]()
+        for rung in self.rungs:
+            by_name.update(rung.values)
+        return by_name
 
     def paragraphs(self) -> Iterator[Paragraph]:
         """Yields the paragraphs that `sciagent verify` prints."""

@@ -26,7 +26,7 @@ from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.opening import Entered, create_or_open, open_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subjects import is_reason
 from sciagent.campaign.people import steering
@@ -328,7 +328,7 @@ class Campaign:
         self._spec = spec
         self._source = source
         """YAML text of a campaign that is not entered yet; afterwards None."""
-        self._built: Built | None = None
+        self._entered: Entered | None = None
         self._stepped: SteppedDrive | None = None  # used by `step`
         self._drive: Drive | None = None  # used by `run`; another thread may stop it
 
@@ -337,18 +337,20 @@ class Campaign:
         """The ledger of the campaign."""
         return LedgerView(self._store)
 
-    def enter(self, who: str | None = None) -> None:
-        """Enters the campaign in the ledger, or opens it there. who: name of the person, by default the user.
+    def enter(self, who: str | None = None) -> Entered:
+        """Enters the campaign in the ledger, or opens it there. Returns what that has found out; the next run uses it.
 
-        Raises UsageError if the ledger has another campaign of that name.
+        who: name of the person, by default the user. Raises UsageError if the ledger has another campaign of that name.
         """
         person = who or settings.user()
         if self._spec is not None and self._source is not None:
-            self._built, self.amended = create_or_open(self._store, self._spec, self._source, person)
+            self._entered = create_or_open(self._store, self._spec, self._source, person)
+            self.amended = list(self._entered.amendments)
         else:  # keeps amendments by other processes
-            self._built = open_stored(self._store, self.name, person)
-        self._spec = self._built.spec
+            self._entered = open_stored(self._store, self.name, person)
+        self._spec = self._entered.built.spec
         self._source = None
+        return self._entered
 
     def try_executor(self, executor: str, site: str | Path | None = None) -> None:
         """Raises UsageError if the executor is unknown, or if a requirement of it is missing."""
@@ -375,7 +377,8 @@ class Campaign:
         from sciagent.api.running import Drive
 
         self.close(now=False)
-        self.try_executor(executor, site)
+        if self._entered is None:
+            self.try_executor(executor, site)  # first, so that a wrong argument leaves no campaign in the ledger
         built = self._for_driving()
         check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
@@ -459,22 +462,6 @@ class Campaign:
         """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
             return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
-
-    def left_out(self) -> tuple[str, ...]:
-        """Returns a sentence on the reactants of a proposer `enumerate` that its reaction cannot use."""
-        from sciagent.campaign.core.libraries import left_out
-
-        return tuple(left_out(self.spec))
-
-    def calibrations(self) -> tuple[str, ...]:
-        """Returns a sentence on each calibration on measured values, with its leave-one-out error.
-
-        The fits are those that the next run uses. Raises UsageError if one cannot be made.
-        """
-        from sciagent.campaign.core.calibrating import fit_lines, fits_of
-
-        with self._store.read() as connection:
-            return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
     def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score there.
@@ -582,15 +569,14 @@ class Campaign:
 
     def _for_driving(self) -> Built:
         """Returns the campaign built by the ledger's current spec; each is used once, since a run changes its costs."""
-        if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
-            self.enter()
-        built = self._built
-        self._built = None
-        assert built is not None, "it was entered"
-        return built
+        entered = self._entered
+        if entered is None or entered.built.row.spec_hash != self._row().spec_hash:
+            entered = self.enter()
+        self._entered = None
+        return entered.built
 
     def _for_people(self) -> Built:
-        return self._built or open_for_people(self._store, self.name)
+        return open_for_people(self._store, self.name) if self._entered is None else self._entered.built
 
     def close(self, now: bool = False) -> None:
         """Ends the driver that `step` has started, after its running jobs finish. now: kill them instead."""

@@ -55,7 +55,7 @@ class Drive:
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
                     patiently(self._driver.release, self._stopped)
                     again = partial(open_stored, built.ledger, built.row.name, user())
-                    built = patiently(again, self._stopped)
+                    built = patiently(again, self._stopped).built
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing
         if growing is not None and growing.fault:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -183,7 +183,7 @@ def plain_records(records: Records) -> Records:
 
 
 def _names(records: Records) -> Sequence[str]:
-    return list(dict.fromkeys(name for record in records for name in record))
+    return list(dict.fromkeys(chain.from_iterable(records)))
 
 
 def _shared_unit(records: Records, name: str) -> str | None:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -55,7 +56,7 @@ def records_table(records: Records, title: str) -> Table:
 
 def columns_of(records: Records) -> list[str]:
     """Returns the columns of the records without empty ones: in order of first appearance, but structures last."""
-    names = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(chain.from_iterable(records))
     filled = [name for name in names if any(record.get(name) not in (None, "") for record in records)]
     return sorted(filled, key=STRUCTURES.__contains__)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import chain
 from math import prod
 from typing import Any, Protocol
 
@@ -97,7 +98,8 @@ class ScaffoldLibrary(_Lists):
         check_scaffold(scaffold, groups)
         self._scaffold = molecule_of(scaffold)
         self._numbers = sorted(groups)
-        self._groups = {each.smiles: group_of(each.smiles) for number in self._numbers for each in groups[number]}
+        blocks = chain.from_iterable(groups[number] for number in self._numbers)
+        self._groups = {block.smiles: group_of(block.smiles) for block in blocks}
         super().__init__({f"R{number}": groups[number] for number in self._numbers}, ", ")
 
     @property
@@ -137,7 +139,8 @@ class ReactionLibrary(_Lists):
     def __init__(self, reaction: str, reactants: Mapping[int, Sequence[Block]]) -> None:
         self._reaction = check_reaction(reaction, reactants)
         templates = sorted(reactants)
-        self._molecules = {each.smiles: molecule_of(each.smiles) for number in templates for each in reactants[number]}
+        blocks = chain.from_iterable(reactants[number] for number in templates)
+        self._molecules = {block.smiles: molecule_of(block.smiles) for block in blocks}
         self.left_out: dict[str, list[Block]] = {}
         """Reactants that lack the group of their template, by the name of the list."""
         lists = {}

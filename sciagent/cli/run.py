@@ -179,23 +179,26 @@ def _drive(
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
+    from sciagent.campaign.core.opening import EntryKind
     from sciagent.report.page.build import checked
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other")
     campaign.try_executor(executor, site)  # first, so that a wrong option leaves no campaign in the ledger
-    campaign.enter()
-    for line in campaign.amended:
+    entered = campaign.enter()
+    for line in entered.amendments:
         say(f"amended: {line}")
-    if unusual := campaign.spec.safety_note:
+    spec = entered.built.spec
+    if unusual := spec.safety_note:
         say(unusual)
     name = campaign.name
     target = None if no_report else checked(report or Path(f"{name}.report.html"))
     hush = quiet or json
     if not hush:
-        say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
-        say(_who_proposes(campaign.spec))
-        for line in (*campaign.left_out(), *campaign.calibrations()):
+        begins = "starting" if entered.entry is EntryKind.CREATED else "going on with"
+        say(f"{begins} {name}: {plural(len(spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
+        say(_who_proposes(spec))
+        for line in (*entered.left_out, *entered.calibrations):
             say(line)
     progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)

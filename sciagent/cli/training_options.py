@@ -12,7 +12,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from sciagent.errors import UsageError
-from sciagent.training.settings import CheckedSettings, CountsFor, NoOption, Option, RunSettings, Settings
+from sciagent.training.settings import CheckedSettings, CountsFor, NoOption, Option, RunSettings, SettingsGroup
 
 Checked = TypeVar("Checked", bound=CheckedSettings)
 Command = Callable[..., None]
@@ -21,7 +21,7 @@ Command = Callable[..., None]
 class FieldOption(NamedTuple):
     """An option, and the field whose value it states."""
 
-    model: type[Settings]
+    model: type[SettingsGroup]
     """The settings of the command."""
     path: tuple[str, ...]
     """Name of the field; or of a field that holds settings, and of a field of these."""
@@ -33,7 +33,7 @@ class FieldOption(NamedTuple):
     """The trainings, or kinds of data sets, for which it counts; empty: all."""
 
 
-def options_of(model: type[Settings]) -> Iterator[FieldOption]:
+def options_of(model: type[SettingsGroup]) -> Iterator[FieldOption]:
     """Yields the options of settings, in the order of the fields; settings within settings have their own."""
     for name, field in model.model_fields.items():
         mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
@@ -41,7 +41,7 @@ def options_of(model: type[Settings]) -> Iterator[FieldOption]:
         kind, _ = _type_and_bounds(field.annotation, field.metadata)
         if any(isinstance(mark, NoOption) for mark in field.metadata):
             continue
-        if mark.parse is None and isinstance(kind, type) and issubclass(kind, Settings):
+        if mark.parse is None and isinstance(kind, type) and issubclass(kind, SettingsGroup):
             for inner in options_of(kind):
                 yield inner._replace(model=model, path=(name, *inner.path), counts_for=counts_for)
         else:
@@ -50,7 +50,7 @@ def options_of(model: type[Settings]) -> Iterator[FieldOption]:
 
 
 def with_options(
-    *models: type[CheckedSettings], kind: str | None = None, without: type[Settings] | None = None
+    *models: type[CheckedSettings], kind: str | None = None, without: type[SettingsGroup] | None = None
 ) -> Callable[[Command], Command]:
     """Returns a decorator for commands: their parameter `stated` is replaced by options for the fields of settings.
 
@@ -95,7 +95,9 @@ def settings_of(
 
     other: settings of another source, whose options the command takes as well. given: values that no option states.
     """
-    names = {option.path: option.names[0] for each in (model, other) if each for option in options_of(each)}
+    own = {option.path: option.names[0] for option in options_of(model)}
+    names = {} if other is None else {option.path: option.names[0] for option in options_of(other)}
+    names |= own
 
     def name_of(place: Sequence[int | str]) -> str:
         """Returns the option of a field, or those that state a part of it."""
@@ -111,37 +113,45 @@ def settings_of(
 
 
 def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: str | None) -> inspect.Parameter:
-    """Returns the parameter of a command for an option. same: it, of each model that has it, of which help shows both
-    descriptions if they differ. is_shared: whether all models of the command have it."""
-    option, *others = same
+    """Returns the parameter of a command for an option. same: it, of each model that has it. is_shared: whether all
+    models of the command have it."""
+    option = same[0]
     field = option.field
     type_, bounds = _type_and_bounds(field.annotation, field.metadata)
-    sentences = [str(field.description)]
-    default = None if field.is_required() else field.get_default(call_default_factory=True)
-    for other in others:
-        if other.field.description != field.description:
-            default = None
-            source = getattr(other.model, "SOURCE", "")
-            sentences.append(f"For {source}: {other.field.description} (default: {other.field.default})")
-    if option.mark.parse is not None or get_origin(type_) is tuple:
-        type_ = list[str] if option.mark.parse is not None else list[get_args(type_)[0]]  # type: ignore[misc]
-        default = None
-        sentences.append("May be repeated.")
-    if kind is None and option.counts_for:
-        sentences.append(f"For {', '.join(option.counts_for)}.")
+    has_text = option.mark.parse is not None
+    is_repeated = has_text or get_origin(type_) is tuple
+    has_default = len({each.field.description for each in same}) == 1 and not is_repeated and not field.is_required()
+    default = field.get_default(call_default_factory=True) if has_default else None
+    if is_repeated:
+        type_ = list[str] if has_text else list[get_args(type_)[0]]  # type: ignore[misc]
+    if field.is_required() and is_shared and len(option.path) == 1:
+        default = inspect.Parameter.empty
     made = typer.Option(
         *option.names,
-        help=" ".join(sentences),
+        help=_help(same, is_repeated, kind),
         metavar=option.mark.metavar,
         min=bounds.get("min"),
         max=bounds.get("max"),
         hidden=bool(kind and option.counts_for and kind not in option.counts_for),
         rich_help_panel=None if is_shared else f"Options for {getattr(option.model, 'SOURCE', '')}",
     )
-    if field.is_required() and is_shared and len(option.path) == 1:
-        default = inspect.Parameter.empty
     type_ = type_ | None if default is None else type_
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, made])
+
+
+def _help(same: Sequence[FieldOption], is_repeated: bool, kind: str | None) -> str:
+    """Returns the description of an option; of models that describe it in different words, all of them."""
+    option = same[0]
+    sentences = [str(option.field.description)]
+    for other in same[1:]:
+        if other.field.description != option.field.description:
+            source = getattr(other.model, "SOURCE", "")
+            sentences.append(f"For {source}: {other.field.description} (default: {other.field.default})")
+    if is_repeated:
+        sentences.append("May be repeated.")
+    if kind is None and option.counts_for:
+        sentences.append(f"For {', '.join(option.counts_for)}.")
+    return " ".join(sentences)
 
 
 def _type_and_bounds(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, dict[str, float]]:

@@ -120,7 +120,11 @@ def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
     """Returns {property: (answer, value)}, with the value at the highest rung that measured the property.
 
     answers: answers on one candidate, in ladder order. The last of several answers of a rung counts."""
-    return {measured.property: (answer, measured) for answer in answers for measured in answer.measured}
+    highest = {}
+    for answer in answers:
+        for measured in answer.measured:
+            highest[measured.property] = (answer, measured)
+    return highest
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,9 @@ def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
         data = _step(data, part)
         fields = [model.model_fields[str(part)] for model in models if part in model.model_fields]
         if fields:  # else part is an index, or a key of a mapping of models
-            models = [model for field in fields for model in _models(field.annotation)]
+            models = []
+            for field in fields:
+                models.extend(_models(field.annotation))
         kind = data.get("kind") if isinstance(data, dict) else None
         models = [model for model in models if kind in _kinds(model)] or models
     return [field.alias or name for name, field in models[0].model_fields.items()] if len(models) == 1 else []

@@ -106,11 +106,12 @@ def candidate_margins(
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
     """Returns the imported values of a candidate, oldest first."""
-    return tuple(
-        ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at, cost=answer.cost)
-        for answer in sorted(answers, key=lambda answer: answer.evidence_id)
-        for measured in answer.measured
-    )
+    values = []
+    for answer in sorted(answers, key=lambda answer: answer.evidence_id):
+        for measured in answer.measured:
+            value = ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at, cost=answer.cost)
+            values.append(value)
+    return tuple(values)
 
 
 def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:

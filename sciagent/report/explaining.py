@@ -251,7 +251,9 @@ def _other_evidence(
         for rung in story.rungs:
             if rung.evidence:
                 shown.add(rung.evidence.key)
-    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
+    units = dict[str, str]()
+    for row in reversed(rows):
+        units.update(row.units)
     for each in evidence:
         if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED_VERIFIER):
             yield each.shown(units)

@@ -137,12 +137,12 @@ class CandidateFacts:
         worth = self._worth[self._record(row)]
         proposed = []
         for id_ in turn.new_candidates:
-            cost = self._costs[id_] + self._lent(id_, row, turn)
+            cost = self._costs[id_] + self._reused_cost(id_, row, turn)
             value = worth[id_].value
             proposed.append(ProposedCandidate(*self._named[id_], value, worth[id_].settled, cost))
         return TurnFacts(proposed, turn.cost, terms)
 
-    def _lent(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
+    def _reused_cost(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
         """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost, and so
         is, in a group of rollouts, what it reused."""
         if row.group_id is not None:

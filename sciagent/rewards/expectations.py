@@ -21,7 +21,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.ladder import PaidIndex
 from sciagent.rewards.states import CHUNK, answers_as_of
 from sciagent.scheduling.aims import Aims, Bounds, Errors, expected_answers, questions
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, earliest, order_of
 from sciagent.scheduling.law.stack import Law, Stack, mixture
@@ -69,10 +69,10 @@ class _Chosen:
     """The similarity of chosen rows."""
 
     structures: Similarity
-    places: Places
+    places: RowIndices
     """(n,) rows of `structures`."""
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return self.structures.between(self.places[rows], self.places[columns])
 
 
@@ -142,7 +142,7 @@ def _payoffs(
     bounds: Bounds,
     order: Order,
     similarity: Similarity | None,
-    rows: Places,
+    rows: RowIndices,
     record: float,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
@@ -200,7 +200,11 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     )
     rows = connection.execute(query).all()
     kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]
-    return [int(kind[place][0]) for kind in kinds for place in earliest(order_of(row[1] for row in kind), MOST)]
+    taught = []
+    for kind in kinds:
+        for place in earliest(order_of(row[1] for row in kind), MOST):
+            taught.append(int(kind[place][0]))
+    return taught
 
 
 def _board(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,7 +98,8 @@ class PolicyTally:
                 self.undecided += 1
             elif row.turn_id is None and row.value is not None:
                 self.outcomes.add(row.value, number)
-        self.statuses.update(proposal.status for turn in turns for proposal in turn.proposals)
+        for turn in turns:
+            self.statuses.update(proposal.status for proposal in turn.proposals)
 
     def add_candidate(self, family: str) -> None:
         """Adds a new candidate of an episode by its family. All molecules without rings share one."""
@@ -284,8 +285,11 @@ class EpisodeReader:
         known: Mapping[int, CandidateState],
         scores: Mapping[int, float],
     ) -> list[CheckedCandidate]:
-        rewarded = {candidate["key"]: candidate for row in self.rewards[episode_id] for candidate in row.candidates}
-        proposed = {p.candidate_id for turn in turns for p in turn.proposals}
+        of_episode = chain.from_iterable(row.candidates for row in self.rewards[episode_id])
+        rewarded = {candidate["key"]: candidate for candidate in of_episode}
+        proposed = set[int | None]()
+        for turn in turns:
+            proposed.update(proposal.candidate_id for proposal in turn.proposals)
         found = []
         for id_, candidate in loaded.items():
             if id_ not in proposed or (shown := rewarded.get(candidate.key)) is None:
@@ -391,7 +395,7 @@ class _Reading:
 
     def add(self, groups: Sequence[Sequence[EpisodeRow]]) -> None:
         """Adds the episodes of some groups to the tallies of their policies."""
-        ids = [row.id for group in groups for row in group]
+        ids = [row.id for row in chain.from_iterable(groups)]
         subject = self._built.subject
         checked = self._reader.read(ids)
         named = policies.of_episodes(self._connection, ids)

@@ -7,4 +7,4 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
+RowIndices = NDArray[np.intp]

@@ -182,7 +182,10 @@ def agreements(
     probability that a rung was run on a candidate. has_one_scale: whether the rungs' values may be subtracted.
     """
     last = len(labels) - 1
-    for lower, upper in dict.fromkeys((j, above) for j in range(last) for above in (j + 1, last)):
+    pairs = dict[tuple[int, int], None]()
+    for j in range(last):
+        pairs |= dict.fromkeys([(j, j + 1), (j, last)])
+    for lower, upper in pairs:
         both = ~np.isnan(scores[:, [lower, upper]]).any(1)
         x = scores[both, lower]
         y = scores[both, upper]

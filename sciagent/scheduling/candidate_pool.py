@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Mask, RowIndices
 
 FAILED = 0.2
 TRIED = 10.0  # prior of a rung's failure rate: failures, tries
@@ -89,7 +89,7 @@ class CandidatePool:
         return [PaidIndex(j) for j in range(self.costs.shape[1])]
 
     @property
-    def open(self) -> Places:
+    def open(self) -> RowIndices:
         """Rows of the candidates for which something can be bought now."""
         return np.flatnonzero(~(self.out | self.pending))
 
@@ -102,7 +102,7 @@ class CandidatePool:
     def columns(self, rung: PaidIndex) -> list[int]:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
-    def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
+    def answered(self, rung: PaidIndex, of: RowIndices | slice = slice(None)) -> Mask:
         """Returns (n,) whether the rung has answered for each candidate, or for the rows `of`."""
         answered: Mask = np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
         return answered

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 
 Moves = Mapping[tuple[int, int], Array]
 
@@ -240,7 +240,7 @@ class Policy:
             known[seen, gone] = ahead
         return known[0, 0]
 
-    def from_rows(self, rows: Places) -> Array:
+    def from_rows(self, rows: RowIndices) -> Array:
         """Returns (prices, m + 1) expected purchases of candidates that start at rows (prices,) of U, at each of
         PRICES; one terminal purchase if none pays."""
         purchases = np.zeros((len(PRICES), self.m + 1))
@@ -313,7 +313,7 @@ def _move(ratio: float) -> Array:
     return hats
 
 
-def _crossings(q: Array) -> tuple[Places, Array]:
+def _crossings(q: Array) -> tuple[RowIndices, Array]:
     """Returns where the value of the best purchase, (U, prices), rises above 0 at each price: the row above, or the
     last row if it never does, and u. Both ascend with the price."""
     pays = q > 0

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims, Payoff, share_told, to_u
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import (
     FLOOR,
@@ -55,7 +55,7 @@ class CandidateGroup:
     """Candidates with one programme: the same rungs are seen and open. If programmes were solved for several costs, it
     is the one whose plan is worth most to them."""
 
-    places: Places
+    places: RowIndices
     """(n,) positions in the candidates that were passed in."""
     rungs: tuple[PaidIndex, ...]
     """Open rungs below the terminal one."""
@@ -102,7 +102,7 @@ class CandidateGroup:
 
 def groups(
     pool: CandidatePool,
-    of: Places,
+    of: RowIndices,
     aims: Aims,
     truths: Sequence[TruthTransform],
     payoff: Payoff,
@@ -146,7 +146,7 @@ def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransf
 
 
 def _solved(
-    pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], deciding: Set[PaidIndex]
+    pool: CandidatePool, of: RowIndices, rungs: Sequence[PaidIndex], lefts: Sequence[Array], deciding: Set[PaidIndex]
 ) -> list[list[Programme]]:
     """Returns the programmes of each level, for typical costs of the candidates. lefts: per level, as in `moves_of`."""
     last = pool.paid[-1]
@@ -162,8 +162,8 @@ def _solved(
 
 def _assigned(
     pool: CandidatePool,
-    places: Places,
-    of: Places,
+    places: RowIndices,
+    of: RowIndices,
     rungs: tuple[PaidIndex, ...],
     u: Array,
     expected: Array,
@@ -206,8 +206,8 @@ def _assigned(
 
 
 def _situations(
-    pool: CandidatePool, of: Places, deciding: Set[PaidIndex]
-) -> Iterator[tuple[int, Places, tuple[PaidIndex, ...]]]:
+    pool: CandidatePool, of: RowIndices, deciding: Set[PaidIndex]
+) -> Iterator[tuple[int, RowIndices, tuple[PaidIndex, ...]]]:
     """Yields candidates with the same rungs seen and open: a code, their positions in `of`, and the open rungs. A rung
     is open if it and all rungs above it can be bought. deciding: rungs that are kept if there are too many."""
     last = pool.paid[-1]
@@ -225,7 +225,7 @@ def _situations(
 
 def _forecasts(
     pool: CandidatePool,
-    of: Places,
+    of: RowIndices,
     rungs: Sequence[int],
     aims: Aims,
     truths: Sequence[TruthTransform],
@@ -265,7 +265,7 @@ def _forecasts(
     return means, variances, shares
 
 
-def _chance(pool: CandidatePool, of: Places, rung: int) -> float:
+def _chance(pool: CandidatePool, of: RowIndices, rung: int) -> float:
     """Returns the number of answers whose worth of chance is taken off what a rung seems to tell: less than one for a
     cheap rung, since a wrong belief in it costs little."""
     some = pool.costs[of[:: math.ceil(len(of) / SOME)]]
@@ -288,7 +288,7 @@ def _doubted(shares: Array, chance: Sequence[float]) -> Array:
     return doubted
 
 
-def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> Mask:
+def _lost(pool: CandidatePool, of: RowIndices, rungs: Sequence[int], aims: Aims) -> Mask:
     """Returns (n,) whether an objective can no longer be decided, since its rung failed or was passed over."""
     last = pool.costs.shape[1] - 1
     lost = np.zeros(len(of), dtype=bool)
@@ -306,7 +306,7 @@ def _levels(u: Array) -> Array:
     return reached
 
 
-def _near(u: Array, level: float) -> Places:
+def _near(u: Array, level: float) -> RowIndices:
     """Returns candidates that represent a level of u."""
     away = np.abs(u - level)
     near = np.flatnonzero(away <= APART / 2)
@@ -315,7 +315,7 @@ def _near(u: Array, level: float) -> Places:
     return near[:: math.ceil(len(near) / TOLD)]
 
 
-def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: Places) -> Array:
+def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: RowIndices) -> Array:
     """Returns (2**m,) remaining shares of the variance, from some of the candidates."""
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
@@ -360,7 +360,7 @@ SUBSAMPLE_BLOCK = 1 << 14  # candidates computed at a time
 class Evaluated:
     """The candidates that are evaluated in one update."""
 
-    of: Places
+    of: RowIndices
     """(n,) rows of the pool."""
     anew: bool
     """Whether the spend of all open candidates is computed from this update alone."""
@@ -368,7 +368,7 @@ class Evaluated:
     """(n,) number of unevaluated candidates that each one represents; None if all were evaluated."""
 
 
-def ahead(of: Places, index: Array) -> Evaluated:
+def ahead(of: RowIndices, index: Array) -> Evaluated:
     """Selects the candidates near the top, since the order changes slowly, and new ones. of: all open candidates.
     index: (n,) of each when last evaluated, NaN if never."""
     new = np.isnan(index)
@@ -396,7 +396,7 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
     return new | (rng.random(len(index)) < DRAWN)
 
 
-def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:
+def guessed(pool: CandidatePool, of: RowIndices, before: Array, seen: Mask, now: Array) -> Array:
     """Returns (n,) predicted indices, infinite if there is no prediction, 0 if the index was 0. before: as `index` in
     `ahead`. seen, now: (n,) whether a candidate was evaluated, and (m,) the indices of those."""
     guess = np.where(before == 0, 0.0, np.inf)
@@ -437,7 +437,7 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
     return chosen, others
 
 
-def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
+def _kinds(pool: CandidatePool, of: RowIndices) -> Iterator[RowIndices]:
     """Groups candidates by their known scores and open rungs. Yields, for each group, the indices into `of`."""
     known = np.concatenate([np.isnan(pool.scores[of]), pool.closed[of]], axis=1)
     codes = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
@@ -445,7 +445,7 @@ def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
         yield np.flatnonzero(codes == code)
 
 
-def _inputs(pool: CandidatePool, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
+def _inputs(pool: CandidatePool, of: RowIndices, before: Array, columns: Mask, rungs: Mask) -> Array:
     """Returns (n, d) inputs of the regression."""
     costs = np.log(np.maximum(pool.costs[of][:, rungs], 1e-300))
     return np.column_stack([np.log(before), pool.scores[of][:, columns], costs])

@@ -2,19 +2,19 @@
 
 A setting is a field with its description, unit, bounds and default. Settings that belong together are one model. The
 settings of a run, a stage of a recipe and the options of a command are put together from these models.
-
-This module is read without PyTorch.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -26,6 +26,7 @@ from pydantic import (
 
 from sciagent.domain.unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.validation import FAULT, fault
 from sciagent.rewards.spec import Credit
 
 Training = Literal["sft", "grpo", "ppo", "distill", "hindsight"]
@@ -35,23 +36,19 @@ DATASET_KINDS: tuple[DatasetKind, ...] = get_args(DatasetKind)
 
 Count = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 Natural = Annotated[int, Field(strict=True, ge=0)]
-Siblings = Annotated[int, Field(strict=True, ge=2, le=1000)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Portion = Annotated[float, Field(strict=True, ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
 
-BEGINNING_PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
-"""The candidates that a group sees: `now`, `seeds`, or one of them with the number of drawn candidates."""
-SUPERVISED_RATE = 2e-5
-"""Learning rate of AdamW for imitation and distillation, unless another is stated."""
-POLICY_RATE = 1e-6
-"""Learning rate of AdamW for policy gradients, unless another is stated."""
-MOST_TOKENS = 8192
-"""Tokens of a micro-batch, unless another number is stated."""
-OFF = "off"
-"""The limit of a guard that is turned off, as an option states it."""
+BEGINNING = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
+BEGINNINGS = "now, seeds, now:N and seeds:N with N from 1 to 999"
+"""The candidates that a group sees, with the number of drawn ones."""
+SUPERVISED_RATE = 2e-5  # learning rate of AdamW for imitation and distillation, unless another is stated
+POLICY_RATE = 1e-6  # the same for policy gradients
+MOST_TOKENS = 8192  # of a micro-batch, unless another number is stated
+OFF = "off"  # the limit of a guard that is turned off, as an option states it
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Problem(NamedTuple):
     way_out: str
 
 
-class Settings(BaseModel):
+class SettingsGroup(BaseModel):
     """Settings that belong together: unknown names are refused, and values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -103,7 +100,7 @@ NameOf = Callable[[Sequence[int | str]], str]
 """Returns the name of a setting, as a person stated it, from its path."""
 
 
-class CheckedSettings(Settings):
+class CheckedSettings(SettingsGroup):
     """Settings that are stated together. Wrong ones raise UsageError."""
 
     SOURCE: ClassVar[str] = ""
@@ -138,17 +135,18 @@ def _sentences(error: ValidationError, name_of: NameOf) -> str:
     """Returns a line for each wrong value."""
     lines = []
     for wrong in error.errors(include_url=False):
+        message = wrong["msg"]
         if wrong["type"] == "missing":
             message = "required, and missing"
         elif wrong["type"] == "extra_forbidden":
             message = "there is no such setting"
-        else:
-            message = f"{wrong['msg'].removeprefix('Value error, ')}, not {wrong['input']!r}"
+        elif wrong["type"] != FAULT:
+            message += f", not {wrong['input']!r}"
         lines.append(f"{name_of(wrong['loc'])}: {message}")
     return "\n".join(lines)
 
 
-class StepSettings(Settings):
+class StepSettings(SettingsGroup):
     """The step, and the weights that it changes."""
 
     learning_rate: Positive | None = Field(default=None, description="Of AdamW; left out: 2e-5, for grpo and ppo 1e-6.")
@@ -161,7 +159,7 @@ class StepSettings(Settings):
     )
 
 
-class DivergenceSettings(Settings):
+class DivergenceSettings(SettingsGroup):
     """What keeps a policy near the model at the start."""
 
     kl: NotNegative = Field(
@@ -180,7 +178,7 @@ class LossSettings(DivergenceSettings):
     )
 
 
-class LearnerConstants(Settings):
+class LearnerConstants(SettingsGroup):
     """The constants of the loss and of the optimiser. They are arguments in Python alone."""
 
     clip_low: NotNegative = Field(
@@ -200,7 +198,7 @@ class LearnerConstants(Settings):
     )
 
 
-class CriticSettings(Settings):
+class CriticSettings(SettingsGroup):
     """The value head of PPO, and the advantages that it gives."""
 
     passes: Annotated[Count, Option(("--passes",))] = Field(default=4, description="Updates on the rows of a step.")
@@ -234,7 +232,7 @@ class LearnerSettings(LearnerConstants):
     critic: CriticSettings | None = Field(default=None, description="The value head of PPO; None: there is none.")
 
 
-class RowsSettings(Settings):
+class RowsSettings(SettingsGroup):
     """The rows of a data set, and their order."""
 
     rows_per_step: Count = Field(default=32, description="Rows of a step; groups stay whole.")
@@ -265,32 +263,39 @@ Teachers = Annotated[
     Mapping[str, Positive],
     Field(
         min_length=1,
-        description="Weight of each teacher, by its name in `sciagent models`; it needs the same tokenizer.",
+        description="Weight of each teacher, by its name in `sciagent models`; at least one, with the same tokenizer.",
     ),
     CountsFor(("distill",)),
     Option(("--teacher",), "NAME[=WEIGHT]", read_teachers),
 ]
 
 
-class TeacherSettings(Settings):
+class TeacherSettings(SettingsGroup):
     """The models that teach in distillation."""
 
     teachers: Teachers
 
 
-class EpisodeSettings(Settings):
+def check_beginning(text: str) -> str:
+    """Returns the text of a beginning. Raises a fault for another text."""
+    if re.match(BEGINNING, text) is None:
+        raise fault(f'"{text}" is none of {BEGINNINGS}')
+    return text
+
+
+class EpisodeSettings(SettingsGroup):
     """An episode: what it sees, and how long it is."""
 
     turns: Annotated[Count, Option(("--turns", "-t"))] = Field(default=6, description="Most answers in an episode.")
-    begins: Annotated[str, Option(("--from",), "now[:N]|seeds[:N]")] = Field(
+    begins: Annotated[str, AfterValidator(check_beginning), Option(("--from",), "now[:N]|seeds[:N]")] = Field(
         default="now",
         alias="from",
-        pattern=BEGINNING_PATTERN,
+        json_schema_extra={"pattern": BEGINNING},
         description="What groups see: all candidates of the campaign (`now`) or its `seeds`; `seeds:8`: 8 drawn ones.",
     )
 
 
-class RaySettings(Settings):
+class RaySettings(SettingsGroup):
     """Processes of Ray that roll out the groups of a step, each those of its tasks."""
 
     actors: Annotated[Count, Option(("--actors",))] = Field(
@@ -301,7 +306,7 @@ class RaySettings(Settings):
     )
 
 
-class GuardSettings(Settings):
+class GuardSettings(SettingsGroup):
     """The limits of the guards; `null` turns one off."""
 
     control_gap: NotNegative | None = Field(
@@ -358,8 +363,8 @@ class LadderSettings(EpisodeSettings, LossSettings, StepSettings):
     groups: Annotated[Count, Option(("--groups", "-g"))] = Field(
         default=4, description="Groups of a step that have something to learn, over all tasks."
     )
-    siblings: Annotated[Siblings, Option(("--siblings", "-s"))] = Field(
-        default=8, description="Episodes in a group; one has nobody to be compared with."
+    siblings: Annotated[int, Option(("--siblings", "-s"))] = Field(
+        default=8, strict=True, ge=2, le=1000, description="Episodes in a group; one has nobody to be compared with."
     )
     credit: Annotated[Credit | None, CountsFor(("grpo",))] = Field(
         default=None, description="Estimator of the advantages; left out: that of the rewards."
@@ -458,7 +463,7 @@ class TrainingSettings(RowsSettings, LossSettings, StepSettings, RunSettings):
             yield Problem("teachers", "distillation needs a teacher", "name a model of `sciagent models`")
 
 
-class TaskShare(Settings):
+class TaskShare(SettingsGroup):
     """A campaign that is a task, and its share of the groups."""
 
     file: Path = Field(description="The campaign, a YAML file.")
@@ -525,11 +530,6 @@ class LiveSettings(LadderSettings, RunSettings):
         return limits if self.kl_budget is None else limits.model_copy(update={"kl_budget": self.kl_budget})
 
 
-def stated(settings: Settings, model: type[Settings]) -> dict[str, Any]:
-    """Returns the values that some settings state for the fields of a model, by name."""
-    return {name: getattr(settings, name) for name in settings.model_fields_set if name in model.model_fields}
-
-
 def learner_settings(run: TrainingSettings | LiveSettings) -> LearnerSettings:
     """Returns what the learner of a run computes with: what is left out has the usual value of the training."""
     is_policy_gradient = run.training in ("grpo", "ppo")
@@ -545,7 +545,7 @@ def learner_settings(run: TrainingSettings | LiveSettings) -> LearnerSettings:
     )
 
 
-class AnswerSettings(Settings):
+class AnswerSettings(SettingsGroup):
     """The verified answers of a data set."""
 
     at_least: Annotated[float, CountsFor(("sft", "hindsight", "unpaired"))] = Field(

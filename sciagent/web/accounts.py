@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -130,5 +132,6 @@ def people(request: Request, after: str = "") -> Response:
         listed = persons.listed(connection, after[:64])
         roles = persons.roles(connection, [person.id for person in listed])
         acts = audit.last(connection, 50)
-        names = persons.campaign_names(connection, [id_ for held in roles.values() for id_ in held if id_ is not None])
+        held = chain.from_iterable(roles.values())
+        names = persons.campaign_names(connection, [campaign_id for campaign_id in held if campaign_id is not None])
     return site.page(request, "people.html.j2", people=listed, roles=roles, acts=acts, names=names)

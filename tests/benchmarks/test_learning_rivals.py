@@ -135,7 +135,7 @@ def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
 
     (tmp_path / "seeds.csv").write_text("smiles\nCO\nC=O\nCN\n", encoding="utf-8")
     ledger = Ledger(str(tmp_path / "sciagent.db"))
-    built, _ = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")
+    built = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test").built
     with Driver(built, source=partial(source_of, start=lambda spec: OneByOne(ScriptedPolicy()))) as driver:
         driver.run()
     with ledger.read() as connection:

@@ -49,7 +49,7 @@ def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> It
     ledger = Ledger(url, artifacts=folder / "artifacts")
     (folder / "molecules.csv").write_text("smiles\n" + MOLECULES.replace(" ", "\n") + "\n", encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab=lab, budget="{lab_slots: 99}", high=4.6).replace("count: 2", "count: 9")
-    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     drive(built)
     with ledger.begin() as connection:
         for login, role in ROLES.items():

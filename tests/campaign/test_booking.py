@@ -42,7 +42,7 @@ def test_money_is_spent_when_the_job_has_ended(tmp_path: Path, monkeypatch: pyte
     file = write_campaign(tmp_path, molecules=("C=C", "C=O", "CO"), scheduler="thresholds", dft=3)
     file.write_text(file.read_text().replace("{rungs: {dft: 3}}", "{money: 9}"))
     ledger = Ledger(str(tmp_path / "sciagent.db"))
-    with Driver(create_or_open(ledger, load_spec(file), file.read_text(), "test")[0]) as driver:
+    with Driver(create_or_open(ledger, load_spec(file), file.read_text(), "test").built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
     with ledger.read() as connection:
         booked = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.resource == "money")).scalars().all()

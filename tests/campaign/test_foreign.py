@@ -141,7 +141,7 @@ def test_a_stop_does_not_wait_for_a_server_and_who_resumes_asks_again(
         driver.run(lambda: driver.request_stop() if called(tmp_path) else None)
         began = time.monotonic()
     assert time.monotonic() - began < 20 and rows(ledger, t.turn) == []
-    with Driver(open_stored(ledger, "talking", "test")) as again:
+    with Driver(open_stored(ledger, "talking", "test").built) as again:
         assert again.run() is CampaignState.FINISHED
     assert called(tmp_path) == ["slow", "slow"], "at least once, and here twice"
     assert rows(ledger, t.turn)[0]["calls"][0]["ok"]

@@ -77,7 +77,7 @@ def decisions(folder: Path, name: str) -> list[list[str]]:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n", encoding="utf-8")
     file = folder / "campaign.yaml"
     file.write_text(CAMPAIGN.format(name=name, scheduler=SCHEDULERS[name]), encoding="utf-8")
-    built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
     with Driver(built) as driver:
         while driver.step(wait=0.0) is None:
             pool = driver.session.crews[0].pool

@@ -63,7 +63,7 @@ def test_no_process_that_serve_starts_has_the_password_in_its_arguments(
     (tmp_path / "molecules.csv").write_text("smiles\nCO\nCCO\n", encoding="utf-8")
     ledger = Ledger(url, artifacts=tmp_path / "artifacts")
     text = TEXT.replace("proposals: 1000", "proposals: 2")
-    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     with ledger.begin() as connection:
         campaigns.host(connection, built.row.id, True)
     settings = {"SCIAGENT_LEDGER_FILE": str(tmp_path / "url"), "SCIAGENT_ARTIFACTS": str(tmp_path / "artifacts")}

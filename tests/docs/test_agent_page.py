@@ -44,7 +44,7 @@ def test_the_proposer_of_the_page_proposes(tmp_path: Path, monkeypatch: pytest.M
     [named] = [block.text for block in blocks("yaml", PAGE) if "acme.fluorinate" in block.text]
     text = CAMPAIGN.replace("PROPOSER", named)
     ledger = Ledger(str(tmp_path / "sciagent.db"))
-    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     with Driver(built) as driver:
         assert driver.run() is CampaignState.FINISHED, "it ends when there are no more children"
     with ledger.read() as connection:

@@ -97,7 +97,7 @@ def test_the_page_shows_what_guards_find(migrated_sqlite: Path, tmp_path: Path) 
     ledger = Ledger(str(tmp_path / "sciagent.db"), artifacts=tmp_path / "sciagent-artifacts")
     opened(ledger, tmp_path)
     for name, molecules in (("honest@1", HONEST), ("better@2", BETTER), ("gaming@3", GAMING)):
-        roll_out(open_stored(ledger, "watched", "test"), name, molecules, groups=2, siblings=4, turns=2)
+        roll_out(open_stored(ledger, "watched", "test").built, name, molecules, groups=2, siblings=4, turns=2)
     version = publish(ledger, "watched", RewardSpec(prices={"core_seconds": 1e-9}, unsettled="settled")).version
     assert [len(policy.alarms) for policy in LedgerView(tmp_path / "sciagent.db").guards(version).policies] == [0, 0, 1]
     [session] = SESSION.findall(GUARDS)

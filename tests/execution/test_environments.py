@@ -53,7 +53,7 @@ def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_two_environments_serve_one_campaign(ledger: Ledger, tmp_path: Path, has_engine: Path) -> None:
     (tmp_path / "molecules.smi").write_text("\n".join(molecules(4)) + "\n")
-    built = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")[0]
+    built = create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test").built
     j, e = t.job.c, t.evidence.c
     with working(ledger, tmp_path, 1, "plain"), driver(built) as one:
         until(lambda: one.step() or cannot(ledger), 60)

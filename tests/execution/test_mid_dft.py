@@ -39,7 +39,7 @@ def opened(folder: Path) -> tuple[Ledger, Built]:
     folder.mkdir()
     (folder / "molecules.smi").write_text("c1ccc2[nH]ccc2c1\n")  # indole
     ledger = Ledger(str(folder / "ledger.db"), artifacts=folder / "artifacts")
-    return ledger, create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")[0]
+    return ledger, create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test").built
 
 
 def attempts(ledger: Ledger) -> list[sa.RowMapping]:

@@ -81,7 +81,7 @@ def test_the_driver_says_what_no_worker_can_ever_hold(
     assert why in caplog.text
     assert counts(ledger, t.event.c.kind, t.event.c.kind == "no_worker_can_hold") == {"no_worker_can_hold": 1}
     with working(ledger, tmp_path, name="able", resources={"gpu": 1, "gaussian": 1}):
-        assert driven(create_or_open(ledger, built.spec, built.row.source, "test")[0]) == "finished"
+        assert driven(create_or_open(ledger, built.spec, built.row.source, "test").built) == "finished"
     whole(ledger, 2)
 
 

@@ -67,7 +67,7 @@ def test_each_bad_line_gets_its_reason_and_the_good_ones_go_on(tmp_path: Path) -
         "smiles,name\n" + "\n".join(f"{x},x" for x in [*lines, "CC", "CO", "OC"]) + "\n"
     )
     ledger = Ledger(str(tmp_path / "sciagent.db"))
-    built, _ = create_or_open(ledger, parse_spec(SPEC, base=tmp_path), SPEC, "test")
+    built = create_or_open(ledger, parse_spec(SPEC, base=tmp_path), SPEC, "test").built
     begun = time.perf_counter()
     with Driver(built) as driver:
         assert driver.run() is CampaignState.FINISHED

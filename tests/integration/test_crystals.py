@@ -124,7 +124,7 @@ def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -
         *(("propose", {"structure": f"rocksalt: {salt}", "rationale": "a salt", "predictions": []}) for salt in SALTS),
     ]
     server.respond = lambda body, n: (200, calls(said[min(n, len(said)) - 1], n=n))
-    built = create_or_open(open_ledger("ionic.db", True), parse_spec(text, base=folder), text, "test")[0]
+    built = create_or_open(open_ledger("ionic.db", True), parse_spec(text, base=folder), text, "test").built
     with Driver(built) as driver:
         while driver.step(wait=0.05) is None:
             pass

@@ -57,7 +57,7 @@ def run(folder: Path, ladder: str, molecules: tuple[str, ...]) -> tuple[Ledger, 
     (folder / "molecules.smi").write_text("\n".join(molecules) + "\n")
     text = LADDER.format(ladder=ladder)
     ledger = Ledger(str(folder / "sciagent.db"))
-    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     with Driver(built) as driver:
         return ledger, driver.run()
 

@@ -54,7 +54,7 @@ def built(tmp_path: Path) -> Built:
     (tmp_path / "acids.csv").write_text(ACIDS)
     file = tmp_path / "blood.yaml"
     file.write_text(SPEC)
-    return create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), SPEC, "test")[0]
+    return create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), SPEC, "test").built
 
 
 def test_states_keep_names_and_tell_their_origin(built: Built, tmp_path: Path) -> None:

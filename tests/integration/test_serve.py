@@ -60,7 +60,7 @@ def test_two_hundred_results_survive_a_killed_server(ledger: Ledger, tmp_path: P
     (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(smiles) + "\n", encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab="{ahead: 300}", budget="{lab_slots: 500}", high=4.6)
     text = text.replace("count: 2", "count: 500")
-    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     drive(built)
     with ledger.begin() as connection:
         person = persons.add(connection, "root", "balance", "Balance")
@@ -116,7 +116,7 @@ def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger,
 
     (tmp_path / "molecules.csv").write_text("smiles\nOc1ccccc1\nCCO\n", encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab="{ahead: 9}", budget="{lab_slots: 9}", high=4.6)
-    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     with ledger.begin() as connection:
         from sciagent.store.campaign_state import campaigns
         from sciagent.web import visitors

@@ -68,7 +68,7 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
             with closing(sqlite3.connect(":memory:")) as stored, closing(sqlite3.connect(file)) as opened:
                 stored.deserialize(_driven[known])
                 stored.backup(opened)
-        built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+        built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
         if not file or known not in _driven:
             assert drive(built) is CampaignState.WAITING
         if file and known not in _driven:

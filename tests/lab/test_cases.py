@@ -28,7 +28,7 @@ def priced(ledger: Ledger, folder: Path) -> Built:
     (folder / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
     text = CAMPAIGN.format(name="priced", lab="{ahead: 3}", budget="{lab_slots: 9}", high=4.6)
     text = text.replace("kind: exhaustive", "kind: priced, audit: 0")
-    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     drive(built)
     return built
 

@@ -53,7 +53,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Built:
     monkeypatch.setattr(registry, "_points", lambda: {kind.name: Point(kind) for kind in (Low, Top)})
     (tmp_path / "all.csv").write_text("smiles\nC\n")
     spec = parse_spec(TEXT, base=tmp_path)
-    made = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, TEXT, "ann")[0]
+    made = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, TEXT, "ann").built
     with made.ledger.begin() as connection:
         ids = candidates.enter(connection, alkanes(2))
         standings.add(connection, made.row.id, [{"candidate_id": id_, "in_seeds": False} for id_ in ids.values()])

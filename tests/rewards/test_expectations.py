@@ -108,7 +108,7 @@ def open_values(ledger: Ledger, folder: Path, name: str, objectives: str) -> dic
     path = write_campaign(folder, name=name)
     text = path.read_text(encoding="utf-8").replace("ladder:\n", f"{objectives}ladder:\n")
     path.write_text(text, encoding="utf-8")
-    made = Rewarded(create_or_open(ledger, load_spec(path), text, "test")[0])
+    made = Rewarded(create_or_open(ledger, load_spec(path), text, "test").built)
     made.episode(1, [MOLECULES])
     verified = {i for i, position in EVENTS if position == DFT}
     for i, smiles in enumerate(MOLECULES):

@@ -122,5 +122,5 @@ def conversing(
     ledger: Ledger, folder: Path, name: str = "small", window: tuple[float, float] = (3.0, 9.0)
 ) -> Conversing:
     path = write_campaign(folder, name=name, window=window)
-    built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
+    built = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test").built
     return Conversing(built)

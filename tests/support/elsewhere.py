@@ -66,7 +66,7 @@ def written(
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
     filled = {"settings": settings, "limits": limits, "budget": budget, "name": name, "batch": batch}
     text = TEXT.format(**filled, resources=resources, verifier=verifier)
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def driven(built: Built, seconds: float = 120.0) -> str:
 
 
 def again(ledger: Ledger, name: str = "elsewhere") -> Built:
-    return open_stored(ledger, name, "test")
+    return open_stored(ledger, name, "test").built
 
 
 def counts(ledger: Ledger, column: sa.Column[str], *conditions: sa.ColumnElement[bool]) -> dict[str, int]:

@@ -266,7 +266,7 @@ def rewarded(
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
     path = write_campaign(folder, name=name, scheduler=scheduler)
     path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
-    built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
+    built = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test").built
     return Rewarded(built)
 
 

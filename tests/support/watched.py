@@ -90,10 +90,10 @@ def opened(ledger: Ledger, folder: Path, text: str = TEXT) -> Built:
     """A campaign whose seeds have been verified."""
     register_again()
     (folder / "molecules.csv").write_text("smiles\nC\nCC\nCCC\nCCCC\n", encoding="utf-8")
-    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     with Driver(built, source=seed_source) as driver:
         driver.run()
-    return open_stored(ledger, built.row.name, "test")
+    return open_stored(ledger, built.row.name, "test").built
 
 
 def roll_out(built: Built, name: str, molecules: Sequence[str], groups: int, siblings: int, turns: int) -> None:

@@ -98,8 +98,8 @@ def test_one_scaffold_or_one_text_gives_few_hints(made: Conversing, tmp_path: Pa
     made.talk(2, ["C1CC"] * 6)
     for smiles in alcohols:
         made.verify(smiles, 12.0)
-    wish = DatasetSettings(kind="hindsight", campaigns=["small"], per_scaffold=2)
-    built = build(made.ledger, wish, tmp_path / "set")
+    settings = DatasetSettings(kind="hindsight", campaigns=["small"], per_scaffold=2)
+    built = build(made.ledger, settings, tmp_path / "set")
     rows = pq.read_table(tmp_path / "set" / "train.parquet").to_pylist()
     hints = [row["hint"] for row in rows if row["how"] == "hinted"]
     assert sum("came out above" in hint for hint in hints) == sum("unparsable" in hint for hint in hints) == 2

@@ -39,13 +39,15 @@ def made(ledger: Ledger, tmp_path: Path) -> Conversing:
     return made
 
 
-def wished(made: Conversing, kind: DatasetKind, folder: Path, **more: Any) -> tuple[BuiltDataset, list[dict[str, Any]]]:
+def built_set(
+    made: Conversing, kind: DatasetKind, folder: Path, **more: Any
+) -> tuple[BuiltDataset, list[dict[str, Any]]]:
     built = build(made.ledger, DatasetSettings(kind=kind, campaigns=[made.built.row.name], **more), folder)
     return built, pq.read_table(folder / "train.parquet").to_pylist()
 
 
 def test_verified_turns_are_conversations_with_their_tools(made: Conversing, tmp_path: Path) -> None:
-    built, rows = wished(made, "sft", tmp_path / "sft")
+    built, rows = built_set(made, "sft", tmp_path / "sft")
     assert [(row["episode"], row["turn"], row["payoff"]) for row in rows] == [(1, 0, 1.0), (1, 1, 1.0)]
     assert built.rows == {"train": 2, "test": 0}
     first, second = rows
@@ -62,25 +64,25 @@ def test_verified_turns_are_conversations_with_their_tools(made: Conversing, tmp
 
 
 def test_one_scaffold_fills_no_data_set(made: Conversing, tmp_path: Path) -> None:
-    _, rows = wished(made, "sft", tmp_path / "sft", per_scaffold=1)
+    _, rows = built_set(made, "sft", tmp_path / "sft", per_scaffold=1)
     assert len(rows) == 1, "ethanol and ethylamine share the empty scaffold"
 
 
 def test_labelled_answers_are_good_or_known_to_be_worth_less(made: Conversing, tmp_path: Path) -> None:
-    built, rows = wished(made, "unpaired", tmp_path / "unpaired")
+    built, rows = built_set(made, "unpaired", tmp_path / "unpaired")
     labels = {(row["episode"], row["turn"]): (row["label"], row["payoff"]) for row in rows}
     assert labels == {(1, 0): (True, 1.0), (1, 1): (True, 1.0), (2, 0): (False, 0.0), (2, 1): (False, None)}
     assert built.left_out == {"turns: a candidate is not decided yet": 1}
 
 
 def test_misses_of_a_scaffold_leave_its_hits_in(made: Conversing, tmp_path: Path) -> None:
-    _, rows = wished(made, "unpaired", tmp_path / "unpaired", per_scaffold=1)
+    _, rows = built_set(made, "unpaired", tmp_path / "unpaired", per_scaffold=1)
     assert [(row["episode"], row["label"]) for row in rows] == [(1, True), (2, False), (2, False)]
 
 
 def test_rows_hold_what_was_sampled_with_the_advantage_of_its_turn(made: Conversing, tmp_path: Path) -> None:
     version = publish(made.ledger, "small", SPEC).version
-    built, rows = wished(made, "rows", tmp_path / "rows")
+    built, rows = built_set(made, "rows", tmp_path / "rows")
     assert built.rewards == {"small": version} and len(rows) == 2
     with made.ledger.read() as connection:
         calls = {number: recorded_calls(connection, id_) for number, id_ in _trajectories(connection)}
@@ -104,7 +106,7 @@ def test_advantages_reach_the_tokens(made: Conversing, tmp_path: Path) -> None:
     made.check("CCF")
     made.verify("CCF", 4.0)
     publish(made.ledger, "small", SPEC)
-    _, rows = wished(made, "rows", tmp_path / "rows")
+    _, rows = built_set(made, "rows", tmp_path / "rows")
     by_turn = [{t: a for t, a in zip(row["turns"], row["advantages"], strict=True) if t != CONTEXT} for row in rows]
     # 20 core-seconds a candidate; the first sibling brings 2 of a scaffold, the second 0, 0 and 1 (the second of it)
     first = [1 - 0.02 + 0.5 - 0.02, 0.5 - 0.02]
@@ -117,7 +119,7 @@ def test_advantages_reach_the_tokens(made: Conversing, tmp_path: Path) -> None:
 
 def test_tables_have_watermark_attempt_and_cost(made: Conversing, tmp_path: Path) -> None:
     version = publish(made.ledger, "small", SPEC).version
-    built, _ = wished(made, "rows", tmp_path / "rows")
+    built, _ = built_set(made, "rows", tmp_path / "rows")
     tables = {name.split(".")[1]: pq.read_table(tmp_path / "rows" / name).to_pylist() for name in built.tables}
     assert {name: len(rows) for name, rows in tables.items()} == {"trajectories": 5, "evidence": 12, "rewards": 7}
     dft = [row for row in tables["evidence"] if row["rung"] == "dft"]
@@ -129,12 +131,12 @@ def test_tables_have_watermark_attempt_and_cost(made: Conversing, tmp_path: Path
 
 def test_a_data_set_of_an_earlier_watermark_comes_out_the_same(made: Conversing, tmp_path: Path) -> None:
     then = made.watermark()
-    _, before = wished(made, "sft", tmp_path / "before")
+    _, before = built_set(made, "sft", tmp_path / "before")
     made.check("CCF")
     made.verify("CCF", 4.0)
-    _, after = wished(made, "sft", tmp_path / "after", as_of=then)
+    _, after = built_set(made, "sft", tmp_path / "after", as_of=then)
     assert before == after
-    assert len(wished(made, "sft", tmp_path / "now")[1]) == 3
+    assert len(built_set(made, "sft", tmp_path / "now")[1]) == 3
 
 
 def test_a_turn_that_is_being_written_is_in_a_data_set_whenever_that_is_built(made: Conversing, tmp_path: Path) -> None:
@@ -143,10 +145,10 @@ def test_a_turn_that_is_being_written_is_in_a_data_set_whenever_that_is_built(ma
     with ThreadPoolExecutor(1) as pool:
         with made.ledger.begin() as connection:
             trajectories.write_turn(connection, trajectory, NewTurn(2, {}, [], [], {}, "tiny"))
-            first = pool.submit(wished, made, "rows", tmp_path / "first")
+            first = pool.submit(built_set, made, "rows", tmp_path / "first")
             wait([first], timeout=0.5)
         built, rows = first.result(timeout=60)
-    again, same = wished(made, "rows", tmp_path / "again", as_of=built.watermark)
+    again, same = built_set(made, "rows", tmp_path / "again", as_of=built.watermark)
     assert built.tables == again.tables and built.tables["tables/small.trajectories.parquet"] == 6
     assert rows == same
 
@@ -171,7 +173,7 @@ def test_goals_are_in_one_split_each_and_evaluations_in_none(ledger: Ledger, tmp
 
 
 def test_the_card_says_what_is_in_it(made: Conversing, tmp_path: Path) -> None:
-    built, _ = wished(made, "sft", tmp_path / "sft", license="CC-BY-4.0", command="sciagent dataset build sft")
+    built, _ = built_set(made, "sft", tmp_path / "sft", license="CC-BY-4.0", command="sciagent dataset build sft")
     card = (tmp_path / "sft" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlicense: CC-BY-4.0\nconfigs:\n- config_name: default\n")
     for part in ("sciagent dataset build sft", "| train | 1 | 2 |", f"watermark {built.watermark}", "| tiny@0 |"):
@@ -184,13 +186,13 @@ def test_mistakes_are_named_and_leave_nothing_behind(made: Conversing, tmp_path:
     full.mkdir()
     (full / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="is not empty"):
-        wished(made, "sft", full)
+        built_set(made, "sft", full)
     with pytest.raises(UsageError, match="lies in the future"):
-        wished(made, "sft", tmp_path / "new", as_of=10**6)
+        built_set(made, "sft", tmp_path / "new", as_of=10**6)
     with pytest.raises(UnknownNameError, match="did you mean"):
         build(made.ledger, DatasetSettings(kind="sft", campaigns=["smal"]), tmp_path / "new")
     with pytest.raises(UnknownNameError):
-        wished(made, "rows", tmp_path / "new", rewards=[17])
+        built_set(made, "rows", tmp_path / "new", rewards=[17])
     assert not (tmp_path / "new").exists() and [path.name for path in full.iterdir()] == ["mine.txt"]
     assert not list(tmp_path.glob(".dataset-*"))
 
@@ -211,6 +213,6 @@ def test_what_a_gate_threw_out_is_not_called_worth_less(made: Conversing, tmp_pa
     made.check("CCCl")
     made.order("CCCl", XTB)
     made.answer("CCCl", XTB, {"homo_lumo_gap": 50.0})  # beyond the gate
-    built, _ = wished(made, "sft", tmp_path / "sft", at_least=0)
+    built, _ = built_set(made, "sft", tmp_path / "sft", at_least=0)
     assert built.left_out["turns: thrown out by the ladder"] == 1
     assert not any("worth less" in why for why in built.left_out)

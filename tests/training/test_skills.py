@@ -68,7 +68,7 @@ def test_the_rows_are_trained_with_the_text_before_the_teacher_alone(
     assert campaign.rollout(1, 3, 1, skills="without").turns == 3
     built = build(campaign.ledger.store, DatasetSettings(kind="skill", campaigns=["skilled"]), tmp_path / "skill")
     assert built.rows["train"] == 3, built
-    wish = TrainingSettings(
+    run_settings = TrainingSettings(
         training="hindsight",
         rows=tmp_path / "skill",
         model="tiny",
@@ -77,7 +77,7 @@ def test_the_rows_are_trained_with_the_text_before_the_teacher_alone(
         threads=1,
         steps=1,
     )
-    answer = train(wish, None, lambda step, of: None)
+    answer = train(run_settings, None, lambda step, of: None)
     assert answer.steps == 1 and answer.policy is not None and not answer.left_out
 
 

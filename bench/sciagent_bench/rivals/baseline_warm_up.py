@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Places
+from sciagent.scheduling.arrays import RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 CHEAP = 0.011  # a rung is a feature if it costs at most this fraction of the terminal rung
@@ -55,10 +55,14 @@ def ladders(pool: CandidatePool, left: float, n: int, rng: np.random.Generator) 
     fresh = np.flatnonzero(~pool.out & ~pool.closed.any(1))
     chosen = rng.permutation(fresh)[: max(n, 0)]
     chosen = chosen[np.cumsum(pool.costs[chosen].sum(1)) <= left]
-    return [Purchase(int(i), j, math.inf) for i in chosen for j in pool.paid]
+    purchases = []
+    for i in chosen:
+        for j in pool.paid:
+            purchases.append(Purchase(int(i), j, math.inf))
+    return purchases
 
 
-def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> Places:
+def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> RowIndices:
     """Returns n open candidates: half from the best and a quarter from the worst by mean rank, the rest random. All are
     random if no rung has answered for all. sign: 1 if higher is better, else -1."""
     open_ = rng.permutation(np.flatnonzero(~pool.out & ~pool.closed[:, -1]))
@@ -71,5 +75,5 @@ def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> P
     quarter = n // 4
     ends = np.concatenate([order[:half], order[len(order) - quarter :]])
     middle = np.setdiff1d(np.arange(len(open_)), ends)[: n - half - quarter]
-    chosen: Places = open_[np.unique(np.concatenate([ends, middle]))]
+    chosen: RowIndices = open_[np.unique(np.concatenate([ends, middle]))]
     return chosen

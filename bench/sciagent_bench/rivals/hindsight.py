@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent_bench.case import Case
 
 STEPS = 80  # numbers of candidates that are tried for the second rung
@@ -44,7 +44,7 @@ def hindsight(case: Case, marks: Sequence[float]) -> list[float]:
     return found
 
 
-def _order(scores: Array, sign: int) -> Places:
+def _order(scores: Array, sign: int) -> RowIndices:
     """Returns the candidates by falling score, those without one last."""
-    order: Places = np.argsort(np.where(np.isnan(scores), np.inf, -sign * scores), kind="stable")
+    order: RowIndices = np.argsort(np.where(np.isnan(scores), np.inf, -sign * scores), kind="stable")
     return order

@@ -126,7 +126,10 @@ def _evidence(
 
 def check_derived(connection: Connection, spec: CampaignSpec) -> None:
     """Raises UsageError for a derived property that the ledger knows in another unit."""
-    wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
+    wanted = {}
+    for rung in spec.ladder:
+        for prop in rung.derived:
+            wanted[prop.definition.name] = prop.definition.unit
     for name, unit in evidence.stored_units(connection, list(wanted)).items():
         if unit != wanted[name]:
             raise UsageError(

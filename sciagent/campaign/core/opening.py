@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, build_rungs, check_derived
-from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
+from sciagent.campaign.core.libraries import left_out
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import Standing
@@ -22,6 +25,42 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
 from sciagent.verification.registry import Defined, defined, is_function, verifier_names
+
+
+class EntryKind(StrEnum):
+    """How a campaign was entered in the ledger."""
+
+    CREATED = "created"
+    AMENDED = "amended"
+    OPENED = "opened"
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A campaign that was entered in the ledger, with all that its user is told before it runs."""
+
+    built: Built
+    entry: EntryKind
+    amendments: tuple[str, ...] = ()
+    """Changes to the stored campaign, as `path: old -> new`."""
+    fits: LedgerFits | None = field(default=None, repr=False)
+    """The calibrations, if entering it made them."""
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on each list of reactants of which the proposer's reaction cannot use some. Raises UsageError, or
+        InputFileError for a list that cannot be read."""
+        return tuple(left_out(self.built.spec))
+
+    @cached_property
+    def calibrations(self) -> tuple[str, ...]:
+        """A sentence on each calibration on measured values, with its leave-one-out error. A driver that starts now
+        makes the same ones. Raises UsageError if one cannot be made."""
+        fits = self.fits
+        if fits is None:
+            with self.built.ledger.read() as connection:
+                fits = fits_of(connection, self.built.spec)
+        return tuple(fit_lines(self.built.spec, fits))
 
 
 def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
@@ -62,13 +101,15 @@ def _for_people(
 
 def create_or_open(
     ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
-) -> tuple[Built, list[str]]:
+) -> Entered:
     """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
 
     Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
-    Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
+    Raises UsageError with a diff of anything else.
     """
-    amended: list[str] = []
+    entry = EntryKind.OPENED
+    amendments: list[str] = []
+    fits: LedgerFits | None = None
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
         spec = spec if row is None else as_begun(spec, source, row)
@@ -78,7 +119,8 @@ def create_or_open(
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
-            fits_of(connection, spec)  # raises an error if a calibration cannot be made
+            entry = EntryKind.CREATED
+            fits = fits_of(connection, spec)
             identity = spec.identity_hash
             rungs = _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
@@ -91,14 +133,15 @@ def create_or_open(
                 "(evidence is reused)."
             )
         elif row.spec_hash != spec.hash:
-            amended = spec.diff(row.spec)
+            entry = EntryKind.AMENDED
+            amendments = spec.diff(row.spec)
             old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
             changes = [(key, old.get(key), new[key]) for key in new if old.get(key) != new[key]]
             campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
             _retry_limited(connection, row, new)
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
-    return Built(ledger, row, spec, ladder), amended
+    return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), fits)
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
@@ -132,11 +175,11 @@ def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[
             standings.update(connection, row.id, candidate_id, **again)
 
 
-def open_stored(ledger: Ledger, name: str, who: str) -> Built:
+def open_stored(ledger: Ledger, name: str, who: str) -> Entered:
     """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-    return create_or_open(ledger, stored_spec(row), row.source, who)[0]
+    return create_or_open(ledger, stored_spec(row), row.source, who)
 
 
 def open_for_people(ledger: Ledger, name: str) -> Built:

@@ -337,7 +337,9 @@ class Driver:
 
     def _settle(self) -> None:
         """Writes results of finished jobs, and counts hits again if the goal needs the number."""
-        positions = {position for crew in self.session.crews for position in crew.settle()}
+        positions = set[Position]()
+        for crew in self.session.crews:
+            positions.update(crew.settle())
         if self.built.spec.goal.kind == "hits" and self.built.terminal in positions:
             with self.built.ledger.read() as connection:
                 self.session.count_hits(connection)

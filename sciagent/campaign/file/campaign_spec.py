@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
@@ -213,7 +214,7 @@ class CampaignSpec(Part):
         parts |= {"safety"} if self.screen else set()
         whole = self.model_dump(mode="json", include=parts)
         units = self.chosen_units()
-        derived = [prop for rung in self.ladder for prop in rung.derived]
+        derived = list(chain.from_iterable(rung.derived for rung in self.ladder))
         return (
             whole
             | ({"units": units} if units else {})
@@ -341,7 +342,9 @@ def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
 def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec, and with
     the keys of the file."""
-    units = {name: unit for spec in specs for name, unit in stated_units(spec).items()}
+    units = dict[str, str]()
+    for spec in specs:
+        units.update(stated_units(spec))
     return [_with_keys_of_file(shown_spec(spec, units)) for spec in specs]
 
 
@@ -392,7 +395,10 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 def _of_parts(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
     parts = ((key, old.get(key, _ABSENT), new.get(key, _ABSENT)) for key in dict.fromkeys([*old, *new]))
-    return [line for key, before, after in parts for line in differences(before, after, path_of(key))]
+    lines = list[str]()
+    for key, before, after in parts:
+        lines.extend(differences(before, after, path_of(key)))
+    return lines
 
 
 def _by_name(value: Any) -> Mapping[str, Any] | None:

@@ -311,7 +311,10 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
 
 
 def _measured(rungs: Iterable[RungSpec]) -> set[str]:
-    return {name for rung in rungs for name in rung.measured()}
+    names = set[str]()
+    for rung in rungs:
+        names.update(rung.measured())
+    return names
 
 
 def _label(item: Any) -> str | None:

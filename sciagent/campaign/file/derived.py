@@ -7,6 +7,7 @@ and one property.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -117,7 +118,8 @@ def _place(name: str, ladder: Sequence[RungSpec]) -> tuple[Position, str]:
     rungs = [(Position(i), rung) for i, rung in enumerate(ladder) if label in ("", rung.rung)]
     found = [i for i, rung in rungs if prop in {m.property.name for m in rung.configured.measures}]
     if not found:
-        known = sorted({m.property.name for _, rung in rungs for m in rung.configured.measures})
+        measures = chain.from_iterable(rung.configured.measures for _, rung in rungs)
+        known = sorted({measure.property.name for measure in measures})
         where = f'rung "{label}" does not measure' if label else "no rung up to the terminal one measures"
         raise UsageError(f'{where} "{prop}"{did_you_mean(prop, known)}; known: {", ".join(known) or "nothing"}')
     return found[-1], prop

@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +123,7 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
         if isinstance(chosen, EnumerateSpec):
             library = library_of(chosen, spec.base)
             numbers = range(0, library.size, max(1, library.size // SAMPLE))
-            texts = (text for number in numbers for text in library.products(number))
+            texts = chain.from_iterable(library.products(number) for number in numbers)
             alone = len(spec.proposers) == 1
             return "the library of the proposer", texts, library.n_products if alone else None
         if chosen.files():
@@ -172,7 +172,7 @@ def step_of(
     factor = typical(ratios)
     taken = [m for m in sample.molecules if _accepts(rung, m)]
     declared = [cost for m in taken or sample.molecules if (cost := rung.declared(m)) is not None]
-    names = sorted({name for cost in declared for name in cost})
+    names = sorted(set(chain.from_iterable(declared)))
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
     tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in asked(schema))
     refuses = len(sample.molecules) - len(taken)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -108,7 +109,8 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> 
     yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
     if plan.first > 0:
         yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
-    if {"unknown", "other"} & {tells.kind for rung in plan.rungs for tells in rung.tells}:
+    kinds = {tells.kind for tells in chain.from_iterable(rung.tells for rung in plan.rungs)}
+    if kinds & {"unknown", "other"}:
         yield (
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
             f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
@@ -120,6 +122,10 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> 
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
+    yield from _of_the_goal(spec, schema)
+
+
+def _of_the_goal(spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
     if len(asked(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":

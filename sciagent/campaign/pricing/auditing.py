@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.audit import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
@@ -53,7 +53,7 @@ class Auditing:
         self._entered = 0
         self._begun: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
         self._read_to = 0
-        self._drawn: tuple[Places, Places, Array] | None = None  # place, row, propensity; None: to be computed
+        self._drawn: tuple[RowIndices, RowIndices, Array] | None = None  # place, row, propensity; None: to be computed
 
     def look(
         self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float
@@ -107,7 +107,7 @@ class Auditing:
             purchases.append(Purchase(row, rung, log.p[place] / log.cost[place], float(pi[at])))
         return purchases
 
-    def _all_drawn(self) -> tuple[Places, Places, Array]:
+    def _all_drawn(self) -> tuple[RowIndices, RowIndices, Array]:
         """Returns place in the log, row in the pool and propensity of drawn candidates, by lot over propensity."""
         lot = np.array(self.log.lot)
         pi = np.array(self.log.pi)
@@ -154,7 +154,7 @@ class Auditing:
         rungs = np.array([rung for _, rung in self._begun], dtype=np.intp)
         return float(self._pool.costs[rows, rungs].sum())
 
-    def _row_of(self, ids: list[int]) -> Places:
+    def _row_of(self, ids: list[int]) -> RowIndices:
         """Returns (n,) rows of the candidates in the pool. ids: ledger ids."""
         for row in range(self._entered, len(self._pool.ids)):
             self._rows[int(self._pool.ids[row])] = row  # replaces the row of an earlier campaign

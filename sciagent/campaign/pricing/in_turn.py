@@ -15,7 +15,7 @@ from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState
-from sciagent.scheduling.arrays import Places
+from sciagent.scheduling.arrays import RowIndices
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule
 
@@ -73,10 +73,10 @@ class InTurn(Purchasing):
             return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 
-    def _stands(self) -> Places:
+    def _stands(self) -> RowIndices:
         """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
         going = ~self.pool.out
-        indices: Places = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        indices: RowIndices = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
         return indices
 
 

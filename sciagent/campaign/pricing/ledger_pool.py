@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,7 +80,8 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     wanted = [(o, own_columns) for o in built.objectives if (own_columns := _columns_of(o.property, below, paid))]
     if not paid or not wanted:
         return None
-    columns = tuple(sorted({c for _, own_columns in wanted for c in own_columns}, key=lambda c: (c.rung, c.property)))
+    observed = set(chain.from_iterable(own_columns for _, own_columns in wanted))
+    columns = tuple(sorted(observed, key=lambda column: (column.rung, column.property)))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
     objectives = [objective for objective, _ in wanted]
@@ -112,10 +114,16 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
         if name in _measured(rung):
             columns.append(ObservedColumn(position, at, name))
         elif not rung.is_fast or at != KNOWN:
-            gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
-            others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
-            columns += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
+            columns += [ObservedColumn(position, at, observed) for observed in _observed(rung)]
     return columns
+
+
+def _observed(rung: BuiltRung) -> list[str]:
+    """Returns the properties that predict others at a rung: those of its gates, else the first that it measures."""
+    measured = _measured(rung)
+    gated = [name for name in rung.rules.gate if name in measured and name not in rung.verifier.gates]
+    others = [name for name in measured if name not in TELLS_LITTLE]
+    return sorted(gated or others[:MOST])
 
 
 def _aim(

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 import numpy as np
 import sqlalchemy as sa
@@ -145,7 +146,7 @@ class PricedCampaign:
     def ceilings(self) -> dict[str, Array]:
         """(k,) largest amounts, by resource, that the limits of each rung allow to a job."""
         by_rung = [self.built.rungs[position].ceilings for position in self.schema.paid]
-        names = sorted({name for ceilings in by_rung for name in ceilings})
+        names = sorted(set(chain.from_iterable(by_rung)))
         return {name: np.array([ceilings.get(name, math.inf) for ceilings in by_rung]) for name in names}
 
     def price_jobs(self) -> None:

@@ -21,7 +21,7 @@ from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Pur
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.results import laws
 from sciagent.store.results.laws import AUDIT
@@ -254,7 +254,7 @@ class Pricing(Purchasing):
             self._count = int(self._wanted.sum())
         return self._count
 
-    def _is_wanted(self, of: Places, left: float = math.inf) -> Mask:
+    def _is_wanted(self, of: RowIndices, left: float = math.inf) -> Mask:
         """Returns (m,) whether each row of `of` is open and worth a purchase that costs no more than `left`."""
         pool = self.pool
         priced = self.priced

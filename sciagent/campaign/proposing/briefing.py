@@ -302,7 +302,10 @@ class AgentWorkbench(CampaignWorkbench):
             ids = list(candidates.ids_of(connection, [key]).values())
             members = standings.members(connection, self._built.row.id, ids)
             lines = measured_lines(connection, self._built, list(members))
-        return [line for of_candidate in lines.values() for line in of_candidate]
+        in_order = []
+        for of_candidate in lines.values():
+            in_order.extend(of_candidate)
+        return in_order
 
     def recent(self, n: int) -> list[Past]:
         """Returns the latest n proposals of the campaign with their outcome, newest first."""

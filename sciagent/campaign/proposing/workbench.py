@@ -4,6 +4,7 @@ with their turn. After a kill the ledger has a turn completely or not at all."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -299,7 +300,7 @@ class CampaignWorkbench:
                 campaigns.log_event(connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:LISTED]})
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        known = candidates.ids_of(connection, {key for new in fresh for key in new.entry.given.parents})
+        known = candidates.ids_of(connection, set(chain.from_iterable(new.entry.given.parents for new in fresh)))
         rows = []
         for new in fresh:
             for key in dict.fromkeys(new.entry.given.parents):

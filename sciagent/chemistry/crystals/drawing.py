@@ -166,7 +166,9 @@ def _edges() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 def _colours(symbols: Sequence[str]) -> Mapping[str, str]:
     """Returns the CSS variable of each element: nonmetals by kind, metals from what is left."""
-    kinds = {symbol: name for name, members in _NONMETALS.items() for symbol in members}
+    kinds = dict[str, str]()
+    for name, members in _NONMETALS.items():
+        kinds.update(dict.fromkeys(members, name))
     chosen = {symbol: kinds[symbol] for symbol in symbols if symbol in kinds and not is_metal(symbol)}
     free = [name for name in _OTHERS if name not in chosen.values()] or list(_OTHERS)
     others = [symbol for symbol in symbols if symbol not in chosen]

@@ -149,7 +149,10 @@ def _snap(data: Mapping[str, object]) -> float:
 
     It is 0 for coordinates of many decimals, which mean what they say."""
     columns = [data.get(f"_atom_site_fract_{axis}") for axis in "xyz"]
-    values = [str(value) for column in columns for value in (column if isinstance(column, list) else [column])]
+    values = []
+    for column in columns:
+        for value in column if isinstance(column, list) else [column]:
+            values.append(str(value))
     decimals = max(len(value.partition("(")[0].partition(".")[2]) for value in values)
     return 0.0 if decimals >= EXACT_DECIMALS else SNAP
 

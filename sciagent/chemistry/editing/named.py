@@ -287,7 +287,10 @@ def _ring_name(mol: Any, system: set[int]) -> str:
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
-    substituents = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
+    substituents = set()
+    for i in inner:
+        for n in mol.GetAtomWithIdx(i).GetNeighbors():
+            substituents.add(n.GetIdx())
     key = _skeleton(mol, {*inner, *substituents, left, right}, stars=(left, right))
     return _skeleton_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
 

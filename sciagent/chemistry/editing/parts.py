@@ -121,7 +121,10 @@ def linker_paths(mol: Any) -> list[LinkerPath]:
         and not bond.IsInRing()
         and min(bond.GetBeginAtom().GetDegree(), bond.GetEndAtom().GetDegree()) > 1
     ]
-    return [*bonds, *(chain for atom in mol.GetAtoms() for chain in _chains(mol, atom.GetIdx()))]
+    chains = list[LinkerPath]()
+    for atom in mol.GetAtoms():
+        chains.extend(_chains(mol, atom.GetIdx()))
+    return [*bonds, *chains]
 
 
 def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
@@ -171,7 +174,10 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
     else:
         for end, star in zip((left, right), stars, strict=True):
             child.AddBond(end, offset + new.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx(), Chem.BondType.SINGLE)
-    hung = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()} - {left, right}
+    hung = set[int]()
+    for index in inner:
+        hung.update(neighbour.GetIdx() for neighbour in mol.GetAtomWithIdx(index).GetNeighbors())
+    hung -= {left, right}
     return without(child, {*inner, *hung, *(offset + star for star in stars)})
 
 

@@ -182,7 +182,7 @@ class SlurmController(Executor):
         finally:
             if left:
                 with self._ledger.begin() as connection:
-                    self._release(connection, [id_ for job_ids in left.values() for id_ in job_ids], lost=False)
+                    self._release(connection, list(chain.from_iterable(left.values())), lost=False)
         self._failures.note(refused, taken, in_cluster=bool(alive))
 
     def _reserve_arrays(
@@ -202,7 +202,9 @@ class SlurmController(Executor):
                 elements.append(self._task("", part, request))
         arrays = {Spool(self._site.spool): planned for planned in by_request.items()}
         for array, (_, groups) in arrays.items():
-            names = {id_: element_name(array, n) for n, group in enumerate(groups) for id_ in group}
+            names = dict[int, str]()
+            for number, job_ids in enumerate(groups):
+                names.update(dict.fromkeys(job_ids, element_name(array, number)))
             external_jobs.reserve_for(connection, names)
         return arrays
 

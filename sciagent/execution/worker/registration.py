@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.completing import reap_expired
@@ -146,7 +147,7 @@ class LeaseRenewer:
         while not self._stop.wait(min(CANCELLED_LOOK_SECONDS, BEAT_SECONDS)):
             with self._lock:
                 mine = set(self._held)
-            claims = [claim for held in mine for claim in held.claims]
+            claims = list(chain.from_iterable(held.claims for held in mine))
             if not claims:
                 continue
             try:

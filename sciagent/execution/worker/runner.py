@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -185,7 +186,8 @@ class Runner:
         if self._registered is None:
             given = jobs[0].task.needs.get(GPU, 0)
             return visible_gpus(given, range(given))
-        return visible_gpus(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
+        held = list(chain.from_iterable(job.claim.gpus for job in jobs))
+        return visible_gpus(self._registered.resources.get(GPU, 0), held)
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: RenewedLeases) -> None:
         """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no

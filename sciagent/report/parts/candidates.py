@@ -113,7 +113,11 @@ def cards(
 
 
 def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
-    return [(answer, measured) for answer in answers for measured in answer.measured]
+    pairs = []
+    for answer in answers:
+        for measured in answer.measured:
+            pairs.append((answer, measured))
+    return pairs
 
 
 def _standing(

@@ -10,6 +10,7 @@ import io
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sciagent.domain.text import cut
@@ -235,7 +236,8 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
     chart, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
-    axes.set_ylim(0, max(y for points in lines.values() for _, y in points) * 1.15 or 1.0)
+    highest = max(y for _, y in chain.from_iterable(lines.values()))
+    axes.set_ylim(0, highest * 1.15 or 1.0)
     axes.set_xlabel("episode")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(label)
@@ -302,7 +304,7 @@ def _draw_equal_values(axes: Any) -> None:
 def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
     """Draws the limits as dashed lines, over bars and under points, and shades the area inside both windows; the axes
     keep their ranges."""
-    if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
+    if all(limit is None for limit in (*(x_window or ()), *(y_window or ()))):
         return
     corners = []
     for window, limits, line in ((x_window, axes.get_xlim(), axes.axvline), (y_window, axes.get_ylim(), axes.axhline)):

@@ -93,9 +93,11 @@ def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
     panels[-1].set_xlabel(cut(series.x_axis.label, 60), fontsize=9)
     if series.x_axis.is_reversed:
         panels[-1].invert_xaxis()
-    found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    entries = list[tuple[Any, str]]()
+    for panel in panels:
+        entries += zip(*panel.get_legend_handles_labels(), strict=True)
     look = {"fontsize": 8.5, "handlelength": 1.9, "columnspacing": 1.0, "handletextpad": 0.5}
-    chart.legend(*zip(*found, strict=True), loc="outside upper left", ncols=min(3, len(found)), **look)
+    chart.legend(*zip(*entries, strict=True), loc="outside upper left", ncols=min(3, len(entries)), **look)
 
 
 def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> None:
@@ -103,9 +105,10 @@ def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> No
     differences = [curve for curve in curves if curve.role is CurveRole.DIFFERENCE]
     others = [curve for curve in curves if curve not in differences]
     styles = iter(LINES)
+    heights = list[float]()
     for curve in others:
         _draw_line(series, curve, axes, STYLES.get(curve.role) or _other(*next(styles)))
-    heights = [y for curve in others for y in series.column(curve.y or "").values]
+        heights += series.column(curve.y or "").values
     for curve in differences:
         _draw_difference(series, curve, axes, min(heights, default=0.0), max(heights, default=0.0))
 

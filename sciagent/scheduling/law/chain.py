@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.interval import Reach
 from sciagent.scheduling.law.process import CENTRES, MAX_FIT_ROWS, Hyper, Process, Rows, fit_hyper, likely_hypers
 from sciagent.scheduling.law.similarity import Order, Similarity, completed, earliest
@@ -166,7 +166,7 @@ class Chain:
         self.hyper: dict[int, Hyper] = dict(start or {})
         self._slopes = {j: self._expected_slopes(j, alike) for j in (*self._known, self._last)}
         self._processes: dict[int, Process | Averaged] = {}
-        self._basis: dict[int, Places] = {}
+        self._basis: dict[int, RowIndices] = {}
         for j in (*self._known, self._last):
             rows = seen[j]
             if j == self._last or len(rows) < len(scores):
@@ -174,7 +174,7 @@ class Chain:
                     rows = rows[earliest(self._order[rows], MIDDLE_ROWS)]
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
-    def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
+    def forecast(self, of: RowIndices) -> Iterator[tuple[RowIndices, Forecast]]:
         """Yields groups of candidates with the same missing rungs: positions in `of`, and the forecast. Many groups are
         computed in two threads if there are two processors; results and their order are the same."""
         blocks = []
@@ -182,7 +182,7 @@ class Chain:
             for first in range(0, len(group), BLOCK):
                 blocks.append((without, group[first : first + BLOCK]))
 
-        def forecast_block(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
+        def forecast_block(block: tuple[tuple[int, ...], RowIndices]) -> tuple[RowIndices, Forecast]:
             missing, part = block
             z, covariance = self._fill(of[part], self._known, missing)
             columns = [self._known.index(j) for j in missing]
@@ -217,32 +217,32 @@ class Chain:
         """Returns the number of rows with an answer of rung j and a terminal answer."""
         return int((~np.isnan(self._scores[:, j]) & ~np.isnan(self._scores[:, self._last])).sum())
 
-    def _answers(self, of: Places, j: int) -> Array:
+    def _answers(self, of: RowIndices, j: int) -> Array:
         """Returns (n,) transformed answers; NaN if unknown."""
         return self._transforms[j](self._scores[of, j])
 
-    def _doubt(self, of: Places, j: int) -> Array:
+    def _doubt(self, of: RowIndices, j: int) -> Array:
         """Returns (n,) measurement variance of the transformed answers."""
         if self._errors is None:
             return np.zeros(len(of))
         doubt: Array = (self._errors[of, j] * self._transforms[j].slope(self._scores[of, j])) ** 2
         return doubt
 
-    def _elsewhere(self, of: Places, j: int) -> Array:
+    def _elsewhere(self, of: RowIndices, j: int) -> Array:
         """Returns (n,) variance of rung j's transformed answers because an earlier campaign looked elsewhere."""
         if j < self._last or not self._earlier:
             return np.zeros(len(of))
         variance: Array = (ELSEWHERE * self._truth.from_limit(self._answers(of, j))) ** 2 * (of < self._earlier)
         return variance
 
-    def _z(self, of: Places, inputs: list[int]) -> Array:
+    def _z(self, of: RowIndices, inputs: list[int]) -> Array:
         """Returns (n, d) transformed answers of several rungs."""
         z = np.empty((len(of), len(inputs)))
         for place, j in enumerate(inputs):
             z[:, place] = self._answers(of, j)
         return z
 
-    def _near(self, rows: Places) -> Places:
+    def _near(self, rows: RowIndices) -> RowIndices:
         """Selects the terminal answers that matter most: mostly of the most promising candidates, near the next
         decision, and some others. The promise of a row is its leave-one-out prediction, so that no row is chosen
         for its own error."""
@@ -260,10 +260,10 @@ class Chain:
         best = order[: TERMINAL_ROWS - some]
         rest = order[TERMINAL_ROWS - some :]
         chosen = np.concatenate([best, rest[earliest(self._order[rows[rest]], some)]])
-        near: Places = rows[np.sort(chosen)]
+        near: RowIndices = rows[np.sort(chosen)]
         return near
 
-    def _learn(self, j: int, rows: Places, refit: bool) -> None:
+    def _learn(self, j: int, rows: RowIndices, refit: bool) -> None:
         """Fits the process of rung j to the candidates in `rows`, which have its answer. A row without a lower rung
         gets extra noise, the more the answer depends on that rung."""
         inputs = [i for i in self._known if i < j]
@@ -271,7 +271,7 @@ class Chain:
         extra = self._doubt(rows, j)
         self._doubts[j] = float(np.median(extra))  # expected measurement variance of a future answer
         extra += self._elsewhere(rows, j)
-        gaps: list[tuple[Places, list[int], Array]] = []
+        gaps: list[tuple[RowIndices, list[int], Array]] = []
         for missing, group in self._groups(rows, inputs):
             z[group], covariance = self._fill(rows[group], inputs, missing)
             if missing:
@@ -297,11 +297,11 @@ class Chain:
             mean, spread = process.leave_one_out
             self._judge(mean + expected, spread - (told.extra - whole.extra), whole.y + expected, hidden)
 
-    def _is_hidden(self, j: int, rows: Places) -> bool:
+    def _is_hidden(self, j: int, rows: RowIndices) -> bool:
         """Returns whether rung j decides, and says yes or no."""
         return j == self._last and self._truth.is_one_sided and is_yes_or_no(self._answers(rows, j))
 
-    def _fitted(self, j: int, rows: Rows, places: Places, hidden: Array | None) -> Hyper:
+    def _fitted(self, j: int, rows: Rows, places: RowIndices, hidden: Array | None) -> Hyper:
         """Returns hyper-parameters for these rows. hidden: their expected hidden values, if answers are yes or no."""
         rows = self._with_structure(rows, places)
         fit = fit_hyper if hidden is None else partial(fit_hyper_to_hidden, expected=hidden)
@@ -316,12 +316,14 @@ class Chain:
         self.log_loss = self._truth.log_loss(mean, sd, np.where(is_yes(answers), 1.0, -1.0) if hidden else answers)
         self.reach = Reach.none() if hidden else Reach.of(mean, np.abs(answers - mean) / sd)
 
-    def _with_structure(self, rows: Rows, places: Places) -> Rows:
+    def _with_structure(self, rows: Rows, places: RowIndices) -> Rows:
         """Returns the rows with the similarity of their structures, if there are structures."""
         alike = self._similarity
         return rows if alike is None else replace(rows, similarity=alike.between(places, places))
 
-    def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process | Averaged:
+    def _process(
+        self, j: int, hyper: Hyper, rows: Rows, places: RowIndices, basis: RowIndices | None
+    ) -> Process | Averaged:
         if basis is not None:
             cross = None if self._similarity is None else self._similarity.between(places, places[basis])
             return Process(hyper, rows, basis, cross)
@@ -329,7 +331,7 @@ class Chain:
         few = j == self._last and len(places) <= FEW_ROWS
         return Averaged(rows, hyper) if few else Process(hyper, rows)
 
-    def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
+    def _groups(self, of: RowIndices, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], RowIndices]]:
         """Yields positions in `of`, grouped by the missing rungs among `inputs`."""
         missing = np.isnan(self._scores[of[:, None], np.array(inputs, dtype=np.intp)])
         codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
@@ -337,7 +339,7 @@ class Chain:
             gone = tuple(j for place, j in enumerate(inputs) if int(code) >> place & 1)
             yield gone, np.flatnonzero(codes == code)
 
-    def _fill(self, of: Places, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
+    def _fill(self, of: RowIndices, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
         """Returns the inputs (n, d) with missing ones predicted, and the covariance (n, m, m) of those predictions."""
         z = self._z(of, inputs)
         covariance = np.zeros((len(of), 0, 0))
@@ -349,7 +351,9 @@ class Chain:
             columns.append(place)
         return z, covariance
 
-    def _next(self, j: int, z: Array, of: Places, columns: list[int], covariance: Array) -> tuple[Array, Array, Array]:
+    def _next(
+        self, j: int, z: Array, of: RowIndices, columns: list[int], covariance: Array
+    ) -> tuple[Array, Array, Array]:
         """Returns mean and variance (n,) of rung j's noisy answer, and its covariance (n, m) with the predicted inputs,
         which are in `columns`."""
         process = self._processes[j]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
 
 UNTIL = 24  # real answers at which the rows are removed
@@ -69,7 +69,7 @@ class Padded:
         self._of = of
         self.n = 0
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         real = rows < self.n
         also = columns < self.n
         if real.all() and also.all():

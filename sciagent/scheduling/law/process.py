@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 
 Real = TypeVar("Real", bound=np.floating[Any])
 
@@ -140,7 +140,7 @@ class Rows:
     extra: Array
     similarity: Array | None = None
 
-    def take(self, of: Places) -> Rows:
+    def take(self, of: RowIndices) -> Rows:
         alike = None if self.similarity is None else self.similarity[np.ix_(of, of)]
         return Rows(self.z[of], self.y[of], self.extra[of], alike)
 
@@ -153,7 +153,7 @@ class Process:
     predicted from the other rows.
     """
 
-    def __init__(self, hyper: Hyper, rows: Rows, basis: Places | None = None, cross: Array | None = None):
+    def __init__(self, hyper: Hyper, rows: Rows, basis: RowIndices | None = None, cross: Array | None = None):
         """cross: (n, m) similarity of rows to basis, if there are structures and a basis."""
         self.hyper = hyper
         self.structure = rows.similarity is not None or cross is not None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.process import Real, squared_distance
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ OF_TRAITS = 0.5
 class Similarity(Protocol):
     """A similarity in [0, 1]. The matrix over any candidates is positive semi-definite."""
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         """Returns (n, m) similarities of candidates, given by rows (n,) and (m,)."""
 
 
@@ -92,7 +92,7 @@ class GrowingStructures:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         likeness = self._counts.between(rows, columns)
         likeness *= 1 - OF_TRAITS
         traits = [self._traits[of] for of in (rows, columns)]
@@ -135,10 +135,10 @@ class GrowingTanimoto:
     def __len__(self) -> int:
         return self._n
 
-    def between(self, rows: Places, columns: Places) -> Array:
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return tanimoto(self._rows(rows), self._rows(columns))
 
-    def _rows(self, of: Places) -> csr_matrix:
+    def _rows(self, of: RowIndices) -> csr_matrix:
         sizes = self._starts[of + 1] - self._starts[of]
         begins = np.concatenate([[0], np.cumsum(sizes)])
         at = np.arange(begins[-1]) - np.repeat(begins[:-1] - self._starts[of], sizes)
@@ -187,7 +187,7 @@ def completed(order: Order | None, n: int) -> Order:
     return np.concatenate([known, x ^ (x >> np.uint64(31))])
 
 
-def earliest(order: Order, n: int) -> Places:
+def earliest(order: Order, n: int) -> RowIndices:
     """Returns the positions of the n smallest hashes in ascending order; all positions if there are no more than n."""
     if len(order) <= n:
         return np.arange(len(order))

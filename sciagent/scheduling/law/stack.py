@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.interval import INSIDE, PredictionInterval
 from sciagent.scheduling.law.process import Hyper
@@ -94,7 +94,7 @@ class Stack:
             self._hyper.setdefault((place, number), {})[column] = Hyper(np.array(values, dtype=float))
 
 
-def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
+def mixture(laws: Sequence[Law], question: int, of: RowIndices) -> tuple[Array, Array, Array]:
     """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
     deviations, each averaged over the laws by weight; (n,) each, in the law's unit. Outside the range of what was
     verified, the standard deviation includes the doubt about slopes, which no purchase depends on."""
@@ -109,7 +109,7 @@ def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Arra
     return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
 
 
-def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
+def foretell(laws: Sequence[Law], question: int, of: RowIndices) -> PredictionInterval:
     """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture. The
     interval of a yes or no is that answer alone if its chance is 90 % or more, else from no to yes."""
     mean, sd, reach = mixture(laws, question, of)

@@ -3,13 +3,12 @@
 1. Rungs that are very cheap compared with the terminal one are bought for every candidate, as features.
 2. A few candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
-   the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
-   an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
+   the terminal answer of every open candidate. `scheduling.dynamic_programme` converts each prediction to an index and
+   the rung to buy. The largest indices are bought, the law is updated, and so on.
 
-Lessons: rungs that some candidates run before their verification although they would skip them.
-
-Without lessons the law stops learning how well these rungs predict. A rung that has few answers beside a terminal one
-seems to tell nothing, and would never be tried.
+Lessons are rungs that some candidates run before their verification although they would skip them. Without lessons the
+law stops learning how well these rungs predict. A rung that has few answers beside a terminal one seems to tell
+nothing, and would never be tried.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.aims import Aims, Errors, Fit, expected_answers, questions
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.indices import (
@@ -328,7 +327,7 @@ class Priced:
         order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
         return Evaluated(of[order], True, others[order]), by_law
 
-    def _groups(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
+    def _groups(self, pool: CandidatePool, of: RowIndices, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
         """Returns the candidates' groups under each law. plans: by law, to keep or reuse."""
         assert self.truths is not None
         payoff = self.aims.payoff(self.truths, pool.scores)
@@ -338,7 +337,7 @@ class Priced:
             for group in groups(pool, of, self.aims, self.truths, payoff, law.chains, plans=kept)
         ]
 
-    def evaluate(self, pool: CandidatePool, of: Places) -> list[CandidateGroup]:
+    def evaluate(self, pool: CandidatePool, of: RowIndices) -> list[CandidateGroup]:
         """Values open candidates at the current price; returns their groups by the law with the largest weight."""
         self._grow(pool)
         by_law = self._groups(pool, of)
@@ -349,7 +348,7 @@ class Priced:
     def _heaviest(self) -> Law:
         return max(self.laws, key=lambda law: law.weight)
 
-    def _value(self, pool: CandidatePool, of: Places, by_law: list[_ByLaw]) -> NDArray[np.int64]:
+    def _value(self, pool: CandidatePool, of: RowIndices, by_law: list[_ByLaw]) -> NDArray[np.int64]:
         """Sets index, payoff, value and purchases of the candidates `of`; returns the rungs to buy, (n,). The index
         orders the candidates; the price that the budget affords decides the rung."""
         last = pool.paid[-1]

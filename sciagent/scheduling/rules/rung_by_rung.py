@@ -14,7 +14,7 @@ import numpy as np
 
 from sciagent.domain.ladder import PaidIndex, Tier
 from sciagent.inputs.validation import Part
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 FIRST = PaidIndex(0)
@@ -26,7 +26,7 @@ class Waiting:
 
     rung: PaidIndex
     """The rung for which they wait."""
-    rows: Places
+    rows: RowIndices
     """(n,) rows of the pool."""
     score: Array
     """(n,) score of each candidate so far, in [0, 1]; NaN if unknown."""
@@ -36,12 +36,12 @@ class Waiting:
     """Number of candidates on which the rung was started, or whose answer was known before."""
     running: int = 0
     """Number of started candidates without an answer yet."""
-    undecided: Places | None = None
+    undecided: RowIndices | None = None
     """Rows of all candidates that wait for this rung or may still reach it; None if `remaining` is None."""
     lots: Array | None = None
     """(n,) fixed numbers in (0, 1) for draws; None: nothing is drawn."""
 
-    def best(self, n: int) -> Places:
+    def best(self, n: int) -> RowIndices:
         """Returns positions in `rows` of the n highest scores; ties in order of arrival."""
         score = np.where(np.isnan(self.score), -1.0, self.score)
         if n < len(score):

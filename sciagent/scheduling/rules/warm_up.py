@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 
 WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
@@ -44,7 +44,7 @@ def first_candidates(
     promise: Array | None,
     one_sided: bool,
     rng: np.random.Generator,
-) -> Places:
+) -> RowIndices:
     """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
     features: columns that are known of all. promise: (all,) values of which the largest known are chosen; None: see
     `_spread`. one_sided: whether hits lie at one end of the wanted property."""
@@ -54,22 +54,22 @@ def first_candidates(
         return open_
     if promise is not None and not np.isnan(promise[open_]).all():
         known = open_[~np.isnan(promise[open_])]
-        best: Places = known[np.argsort(-promise[known], kind="stable")[:n]]
+        best: RowIndices = known[np.argsort(-promise[known], kind="stable")[:n]]
         return best
     return _spread(pool.scores[open_][:, list(features)], open_, n, rng, one_sided)
 
 
-def _to_pay(pool: CandidatePool, of: Places | int) -> Array:
+def _to_pay(pool: CandidatePool, of: RowIndices | int) -> Array:
     """Returns the cost of the rungs that each candidate lacks, (n,)."""
     return np.asarray(np.where(pool.closed[of], 0.0, pool.costs[of]).sum(-1))
 
 
-def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:
+def _spread(z: Array, open_: RowIndices, n: int, rng: np.random.Generator, ends: bool) -> RowIndices:
     """Selects n of `open_` by the leading component of their known answers, (len(open_), d): half from each end or, if
     hits may lie in the middle, evenly along it."""
     z = z[:, ~np.isnan(z).all(0)]
     if not z.shape[1]:
-        drawn: Places = rng.permutation(open_)[:n]
+        drawn: RowIndices = rng.permutation(open_)[:n]
         return drawn
     ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
     centred = ranks - ranks.mean(0)
@@ -77,5 +77,5 @@ def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: boo
     places = np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]])
     if not ends:
         places = order[((np.arange(n) + 0.5) / n * len(order)).astype(np.intp)]
-    chosen: Places = open_[np.unique(places)]
+    chosen: RowIndices = open_[np.unique(places)]
     return chosen

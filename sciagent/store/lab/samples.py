@@ -98,7 +98,9 @@ def alerts(connection: Connection, candidate_id: int, screen: str) -> tuple[str,
     `screen` found. Empty also where it has not looked."""
     e = t.current_evidence.c
     query = sa.select(e.diagnostics).where(e.candidate_id == candidate_id, e.verifier == screen)
-    found = [name for kept in connection.execute(query).scalars() for name in kept.get("rules", ())]
+    found = []
+    for kept in connection.execute(query).scalars():
+        found.extend(kept.get("rules", ()))
     return tuple(dict.fromkeys(found))
 
 

@@ -80,7 +80,10 @@ def by_id(connection: Connection, submission_id: int) -> Submission:
 def attached(connection: Connection) -> set[str]:
     """SHA-256 of all files that people attached, read as a stream."""
     query = sa.select(t.submission.c.files).execution_options(yield_per=1000)
-    return {str(file["sha256"]) for files in connection.execute(query).scalars() for file in files}
+    hashes = set[str]()
+    for files in connection.execute(query).scalars():
+        hashes.update(str(file["sha256"]) for file in files)
+    return hashes
 
 
 def of_job(connection: Connection, job_id: int) -> list[Submission]:

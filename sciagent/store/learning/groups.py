@@ -163,8 +163,8 @@ def counts(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupC
     by_status: dict[int, dict[str, int]] = {}
     for id_, status, n in connection.execute(of_status.group_by(_J.group_id, p.status)):
         by_status.setdefault(id_, {})[status] = n
-    return {
-        id_: GroupCounts(state, turns.get(id_, 0), sum(found.values()), found.get("new", 0))
-        for id_, state in states.items()
-        for found in [by_status.get(id_, {})]
-    }
+    counted = {}
+    for id_, state in states.items():
+        proposals = by_status.get(id_, {})
+        counted[id_] = GroupCounts(state, turns.get(id_, 0), sum(proposals.values()), proposals.get("new", 0))
+    return counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -179,7 +180,7 @@ def _record(
     """Write the evidence with a single statement per table. last: the watermark of the last evidence."""
     rows = [_row(evidence, last - len(new) + 1 + i) for i, evidence in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
-    property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
+    property_ids, level_ids = ids_of_names(connection, list(chain.from_iterable(measured)))
     quantities = []
     for id_, mine in zip(ids, measured, strict=True):
         for m in mine:

@@ -240,7 +240,7 @@ class CampaignRuns:
         if self._is_stopped:
             return None
         spec = parse_spec(planned.text, f"{planned.arm} on {planned.task}", planned.base)
-        built, _ = create_or_open(self._ledger, spec, planned.text, user())
+        built = create_or_open(self._ledger, spec, planned.text, user()).built
         if not built.row.has_limits:
             raise UsageError(f"{planned.task} has no hits: no objective of it has limits")
         if built.row.state not in ENDED and self._drive(built) not in ENDED:

@@ -66,7 +66,7 @@ def driven(settings: LiveSettings, ledger: Ledger) -> Iterator[list[LiveTask]]:
             if any(task.name == spec.campaign for task in tasks):
                 raise UsageError(f"{share.file}: the campaign {spec.campaign} is named twice")
             source = share.file.read_text(encoding="utf-8")
-            built, _ = create_or_open(ledger, spec, source, user())
+            built = create_or_open(ledger, spec, source, user()).built
             proposer = model_spec(built)
             driver = stack.enter_context(Driver(built, settings.workers, source=seed_source))
             team = WorkerTeam(driver.worker, built, settings.workers or built.spec.workers)

@@ -24,7 +24,7 @@ from sciagent.training.settings import (
     Positive,
     RowsSettings,
     Seed,
-    Settings,
+    SettingsGroup,
     StepSettings,
     TeacherSettings,
 )
@@ -32,7 +32,7 @@ from sciagent.training.settings import (
 StageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 
-class _Stage(Settings):
+class _Stage(SettingsGroup):
     name: StageName | None = Field(
         default=None, description="Name of the stage, and the end of its policy's name; left out: its kind."
     )
@@ -121,7 +121,7 @@ TRAINING = (RowsStage, LiveStage)
 FEWEST = 3  # campaigns of a policy, for an interval
 
 
-class NewModelSpec(Settings):
+class NewModelSpec(SettingsGroup):
     """A model with random weights; its tokens are learned from the data set of the first stage that trains."""
 
     hidden_size: Count = Field(default=192, description="Numbers in the state of a token; a multiple of 32.")
@@ -130,20 +130,20 @@ class NewModelSpec(Settings):
     context: Count = Field(default=8192, description="Most tokens of a prompt and its answer.")
 
 
-class BaseModelSpec(Settings):
+class BaseModelSpec(SettingsGroup):
     """The model that the recipe makes."""
 
     new: NewModelSpec = Field(description="Its size.")
 
 
-class TaskSpec(Settings):
+class TaskSpec(SettingsGroup):
     """A campaign that is a task, with its share of the groups of live training."""
 
     campaign: str = Field(description="A campaign file, relative to the folder of the recipe.")
     weight: Positive = Field(default=1.0, description="Its share is this divided by the sum over all tasks.")
 
 
-class RecipeSpec(Settings):
+class RecipeSpec(SettingsGroup):
     """A recipe: training by stages, each compared with the one before on held-out tasks."""
 
     recipe: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = Field(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
@@ -40,16 +40,16 @@ from sciagent.training.settings import (
     DatasetKind,
     DatasetSettings,
     LiveSettings,
+    SettingsGroup,
     TaskShare,
     Training,
     TrainingSettings,
-    stated,
 )
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:
     """Returns the campaigns of the tasks, which are made if they are not in the ledger. Raises SpecError."""
-    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())[0] for file in files]
+    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user()).built for file in files]
 
 
 def roll_out(
@@ -195,6 +195,11 @@ SETS = {
 def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
     """Returns the tasks of live training. folder: of the recipe."""
     return [TaskShare(file=folder / task.campaign, weight=task.weight) for task in spec.task_specs]
+
+
+def stated(stage: SettingsGroup, model: type[SettingsGroup]) -> Mapping[str, Any]:
+    """Returns the values that a stage states for the fields of a model, by name."""
+    return {name: getattr(stage, name) for name in stage.model_fields_set if name in model.model_fields}
 
 
 def dataset_settings(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetSettings:

@@ -33,8 +33,8 @@ from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.rollouts.side_by_side import FastRungs
+from sciagent.training.settings import BEGINNING, BEGINNINGS
 
-PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
 _CC = t.campaign_candidate.c
 
 
@@ -49,8 +49,8 @@ class GroupBeginning(NamedTuple):
 
 def beginning(text: str) -> GroupBeginning:
     """Reads `now`, `seeds`, or one of them with the number of drawn candidates, as in `seeds:8`. Raises UsageError."""
-    if re.match(PATTERN, text) is None:
-        raise UsageError(f'from: "{text}" is none of now, seeds, now:N and seeds:N with N from 1 to 999')
+    if re.match(BEGINNING, text) is None:
+        raise UsageError(f'from: "{text}" is none of {BEGINNINGS}')
     of, _, number = text.partition(":")
     return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
 

@@ -103,7 +103,9 @@ def _edges(sets: Sequence[BandSet], occupied: Sequence[int]) -> tuple[NDArray[np
     highest = np.full(n_points, -np.inf)
     lowest = np.full(n_points, np.inf)
     for spin, filled in enumerate(occupied[: len(sets[0].eigenvalues)]):
-        rows = [row for bands in sets for row in bands.eigenvalues[spin]]
+        rows = []
+        for bands in sets:
+            rows.extend(bands.eigenvalues[spin])
         if any(len(row) <= filled for row in rows):
             raise ValueError(f"{min(map(len, rows))} bands for {filled} filled ones of a spin")
         if filled > 0:

@@ -27,7 +27,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +196,7 @@ def known_phases(
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
         found |= relaxed
-    return KnownPhases(tuple(phase for phases in found.values() for phase in phases), scale)
+    return KnownPhases(tuple(chain.from_iterable(found.values())), scale)
 
 
 def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
@@ -245,7 +245,10 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
     """Returns the relaxed phases of elements and pairs; one that does not relax is left out."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
-    starts = [(name, label, structure) for name in names for label, structure in _starts(name.split("-"))]
+    starts = []
+    for name in names:
+        for label, structure in _starts(name.split("-")):
+            starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
     found: dict[str, list[Phase]] = {name: [] for name in names}
     for (name, label, structure), done in zip(starts, relax(potential, cells, FMAX, STEPS), strict=True):

@@ -201,7 +201,10 @@ def relax(
 
 def evaluate(potential: Potential, batch: Sequence[Any]) -> list[PotentialValues]:
     """Returns the evaluations of all structures, with as many in a call as the potential takes at once."""
-    return [found for part in _parts(batch, potential.atoms_at_once) for found in potential.evaluate(part)]
+    values = list[PotentialValues]()
+    for part in _parts(batch, potential.atoms_at_once):
+        values.extend(potential.evaluate(part))
+    return values
 
 
 def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
@@ -303,7 +306,10 @@ def equations_of_state(
     potential: Potential, batch: Sequence[Any], fmax: float, steps: int
 ) -> list[StateFit | SimulatorError]:
     """Returns the equation of state of each relaxed ase.Atoms, or why there is none. All volumes share the calls."""
-    scaled = [_scaled(atoms, strain) for atoms in batch for strain in STRAINS]
+    scaled = []
+    for atoms in batch:
+        for strain in STRAINS:
+            scaled.append(_scaled(atoms, strain))
     found = relax(potential, scaled, fmax, steps, fixed_cells=True)
     fits: list[StateFit | SimulatorError] = []
     for place in range(len(batch)):

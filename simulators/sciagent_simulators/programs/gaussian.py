@@ -9,6 +9,7 @@ Sources: https://gaussian.com/keywords; Frisch et al., Gaussian 16, Gaussian, In
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import numpy as np
 
@@ -119,7 +120,7 @@ def _orbitals(text: str, what: str) -> list[float]:
     last = text.rpartition("Population analysis using the SCF")[2]
     lines = re.findall(rf"(?:Alpha|Beta) +{re.escape(what)} eigenvalues -- *(.*)", last)
     # numbers have ten columns and may touch each other
-    numbers = (number for line in lines for number in re.findall(r"-?\d+\.\d{5}|\*+", line))
+    numbers = chain.from_iterable(re.findall(r"-?\d+\.\d{5}|\*+", line) for line in lines)
     return [_number(number) * HARTREE for number in numbers]
 
 

@@ -85,7 +85,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def test_it_proposes_after_the_seeds_from_what_was_measured_and_pays_for_its_work(folder: Path, ledger: Ledger) -> None:
-    built, _ = create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")
+    built = create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test").built
     with Driver(built) as driver:
         driver.run()
     seeds, *later = Longer.seen
@@ -140,11 +140,11 @@ def test_its_fault_is_named_and_the_campaign_goes_on_later(
             raise answer
         return answer
 
-    built, _ = create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")
+    built = create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test").built
     with monkeypatch.context() as broken, pytest.raises(CampaignError, match=said), Driver(built) as driver:
         broken.setattr(Longer, "ask", ask)
         driver.run()
-    with Driver(create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")[0]) as driver:
+    with Driver(create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test").built) as driver:
         assert driver.run() is CampaignState.FINISHED
     assert {"CO", "CCO", "CN"} <= {each.text for each in Longer.seen[0]}, "the seeds are there from the first run"
 

@@ -157,12 +157,12 @@ RATE = 0.3
 def enter(ledger: Ledger, folder: Path, budget: str) -> Built:
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
     text = TEXT.format(budget=budget)
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 def run(ledger: Ledger) -> CampaignCounts:
     """Resume it, to its end; returns its status."""
-    with Driver(open_stored(ledger, "weekly", "test")) as driver:
+    with Driver(open_stored(ledger, "weekly", "test").built) as driver:
         driver.run()
     with ledger.read() as connection:
         return campaign_counts.counts(connection, campaigns.get(connection, "weekly"))
@@ -184,7 +184,7 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     assert 0 < spent < 2 * RATE and 0 < done < len(MOLECULES)
 
     with ledger.read() as connection:
-        purse = BudgetTracker(open_stored(ledger, "weekly", "test"), connection)
+        purse = BudgetTracker(open_stored(ledger, "weekly", "test").built, connection)
     assert purse.limits() == {"core_seconds": RATE}
     assert purse.used() == {"core_seconds": pytest.approx(spent)}
     assert purse.exhausted() is None and not purse.fits(Cost(core_seconds=RATE))

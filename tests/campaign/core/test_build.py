@@ -25,7 +25,7 @@ def opened(folder: Path, *edits: tuple[str, str]) -> Built:
         assert old in text
         text = text.replace(old, new)
     spec = parse_spec(text, name="small.yaml", base=folder)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann").built
 
 
 def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:

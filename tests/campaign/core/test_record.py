@@ -49,7 +49,7 @@ ANSWERS: tuple[tuple[Outcome, tuple[Measured, ...], Reason | None, str], ...] = 
 @pytest.fixture
 def built(tmp_path: Path) -> Built:
     file = write_campaign(tmp_path)
-    return create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def said(built: Built, connection: Any, position: int, findings: dict[int, Finding]) -> list[Settling]:

@@ -150,7 +150,7 @@ def written(folder: Path, wanted: str, dear: str) -> Built:
     file.write_text(CAMPAIGN.replace("PROPERTY", wanted).replace("DEAR\n", dear), encoding="utf-8")
     (folder / "salts.csv").write_text("structure\nrocksalt: Na Cl\n", encoding="utf-8")
     ledger = Ledger(str(folder / "sciagent.db"))
-    return create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), "test")[0]
+    return create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), "test").built
 
 
 @pytest.fixture
@@ -361,7 +361,7 @@ def test_evidence_of_another_campaign_is_compared_alike(built: Built, tmp_path: 
     file = tmp_path / "salts.yaml"
     text = file.read_text(encoding="utf-8").replace("campaign: salts", "campaign: others")
     file.write_text(text, encoding="utf-8")
-    other = create_or_open(built.ledger, load_spec(file), text, "test")[0]
+    other = create_or_open(built.ledger, load_spec(file), text, "test").built
     with other.ledger.begin() as connection:
         again = Salts(other, connection, made.crystals)
         again.settle([Settling(id_, other.rungs[RELAX].rules.position) for id_ in again.ids])

@@ -37,7 +37,7 @@ class Shop:
 def shop(tmp_path: Path) -> Iterator[Shop]:
     file = write_campaign(tmp_path, scheduler="priced", molecules=("C", "CO", "CC"))
     file.write_text(file.read_text().replace("  - rung: dft\n", GFN1))
-    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test").built
     with Driver(built) as driver:
         assert driver.intake.propose(driver.session)
     with built.ledger.read() as connection:

@@ -16,7 +16,7 @@ from tests.support.campaigns import write_campaign
 
 
 def opened(folder: Path, file: Path) -> Built:
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def last_rung(built: Built) -> RungCounts:
@@ -33,8 +33,9 @@ def test_a_timeout_is_tried_again_under_a_larger_limit(tmp_path: Path) -> None:
     built = opened(tmp_path, file)
     assert (last_rung(built).inconclusive, last_rung(built).passed) == (1, 0)
     file.write_text(text)
-    built, amended = create_or_open(built.ledger, load_spec(file), text, "test")
-    assert amended == ["ladder[dft].limits.wall_seconds: 0.05 -> 7200.0"]
+    entered = create_or_open(built.ledger, load_spec(file), text, "test")
+    assert entered.amendments == ("ladder[dft].limits.wall_seconds: 0.05 -> 7200.0",)
+    built = entered.built
     with Driver(built) as driver:
         driver.run()
     assert (last_rung(built).inconclusive, last_rung(built).passed) == (0, 1)

@@ -43,7 +43,7 @@ def drawn(built: Built, keys: list[str]) -> set[str]:
 def test_the_control_gives_away_the_policy_that_games_the_reward(ledger: Ledger, tmp_path: Path) -> None:
     built = opened(ledger, tmp_path)
     for name, molecules in (("honest@1", HONEST), ("better@2", BETTER), ("gaming@3", GAMING)):
-        roll_out(open_stored(ledger, "watched", "test"), name, molecules, groups=2, siblings=4, turns=2)
+        roll_out(open_stored(ledger, "watched", "test").built, name, molecules, groups=2, siblings=4, turns=2)
     answer = show_guards(ledger, publish(ledger, "watched", SETTLED).version)
     assert answer.control == "check"
     honest, better, gaming = answer.policies
@@ -104,7 +104,7 @@ def test_the_budget_of_the_control_limits_it_and_a_later_driver_goes_on(ledger: 
     roll_out(built, "gaming@3", GAMING, groups=1, siblings=4, turns=2)
     assert len(controlled(built)) == 2
     more = text.replace("check: 2", "check: 3")
-    amended = create_or_open(ledger, parse_spec(more, base=tmp_path), more, "test")[0]
+    amended = create_or_open(ledger, parse_spec(more, base=tmp_path), more, "test").built
     with Driver(amended, source=no_source) as driver:
         driver.run()
     assert len(controlled(built)) == 3, "the candidates that were settled before"

@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 def opened(folder: Path, name: str, calibrate: str = CALIBRATE) -> Built:
     file = folder / f"{name}.yaml"
     file.write_text(SPEC.format(name=name, calibrate=calibrate))
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def run(built: Built) -> None:

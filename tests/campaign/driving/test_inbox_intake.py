@@ -86,7 +86,7 @@ def run(
     """Runs a campaign with prices of its three rungs in money, to its end."""
     ladder = LADDER.format(*prices)
     text = TEXT.format(ladder=ladder, budget=budget, proposer=proposer, scheduler=scheduler)
-    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     with Driver(built) as driver:
         driver.run()
         money = driver.session.budget.used().get("money", 0.0)
@@ -283,7 +283,7 @@ def test_a_slow_model_is_asked_again_while_most_of_the_budget_is_left(
     create_or_open(ledger, spec, text, "test")
     with ledger.begin() as connection:
         connection.execute(t.campaign.update().values(wall_seconds=40 * 60))
-    with Driver(create_or_open(ledger, spec, text, "test")[0]) as driver:
+    with Driver(create_or_open(ledger, spec, text, "test").built) as driver:
         ended = driver.run()
         assert driver.intake.n_proposals == len(QUINONES)
     assert ended is CampaignState.FAILED

@@ -38,7 +38,7 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
     (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *ALCOHOLS, "")), encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab="{ahead: 3}", budget="{lab_slots: 99}", high=5.2)
     text = text.replace("kind: exhaustive", "kind: priced, audit: 0").replace("count: 2", "count: 9")
-    made, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    made = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     while not learnt(made):
         assert drive(made) is CampaignState.WAITING
         for task_id, smiles in listed(made).items():
@@ -157,7 +157,7 @@ def test_a_campaign_whose_model_fails_waits_for_people_who_have_tasks(
     assert screen in CAMPAIGN
     model = f'{{{{kind: llm, model: m, seeds: molecules.csv, endpoint: "{server.url}"}}}}'
     text = CAMPAIGN.replace(screen, model).format(name="gaps", lab="{ahead: 3}", budget="{lab_slots: 99}", high=5.2)
-    made, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    made = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     assert drive(made) is CampaignState.WAITING
     with ledger.read() as connection:
         why = str(campaigns.get(connection, "gaps").stop_reason)

@@ -43,7 +43,7 @@ def open_driver(
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
     text = TEXT.format(budget=budget, settings=settings, proposer=proposer, verifier=verifier)
     ledger = Ledger(str(folder / "sciagent.db"))
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def counted(ledger: Ledger, column: sa.Column[str], *conditions: sa.ColumnElement[bool]) -> dict[str, int]:

@@ -42,7 +42,7 @@ def test_each_verifier_is_constructed_once_from_the_file_to_the_first_step(
     monkeypatch.setattr(Verifier, "__init__", counting)
     (tmp_path / "molecules.smi").write_text("C\n")
     spec = parse_spec(TEXT, base=tmp_path)
-    built, _ = create_or_open(Ledger(str(tmp_path / "once.db")), spec, TEXT, "me")
+    built = create_or_open(Ledger(str(tmp_path / "once.db")), spec, TEXT, "me").built
     with Driver(built) as driver:
         driver.step()
     assert constructed == {"molecule.safety": 1, "molecule.checks": 1, "bad.noop": 1}
@@ -85,9 +85,9 @@ def test_a_changed_default_ends_no_campaign(tmp_path: Path) -> None:
     now = parse_spec(text, base=tmp_path)
     assert now.ladder[-1].configured.settings.basis == "def2-SVPD"
     for built in (
-        open_stored(ledger, "once", "me"),
+        open_stored(ledger, "once", "me").built,
         open_for_people(ledger, "once"),
-        create_or_open(ledger, now, text, "me")[0],
+        create_or_open(ledger, now, text, "me").built,
     ):
         assert built.spec.ladder[-1].configured.settings_hash == before.ladder[-1].configured.settings_hash
     for stated, change in (("grid: 1, basis: def2-SVPD", "def2-SVPD"), ("basis: def2-SVP", "grid")):

@@ -190,7 +190,7 @@ def test_a_reason_says_something(text: str, good: bool) -> None:
 
 
 def test_what_is_blocked_is_evidence_and_an_event(folder: Path, ledger: Ledger) -> None:
-    built = create_or_open(ledger, spec_of(folder), TEXT, "ann")[0]
+    built = create_or_open(ledger, spec_of(folder), TEXT, "ann").built
     run(built)
     blocked = events(ledger, "safety_blocked")
     assert [(b["rule"], b["reason"], b["text"]) for b in blocked] == [
@@ -209,7 +209,7 @@ def test_what_is_blocked_is_evidence_and_an_event(folder: Path, ledger: Ledger) 
 
 def test_an_exemption_lets_its_rule_pass_and_nothing_else(folder: Path, ledger: Ledger) -> None:
     more = f"safety: {{allow: [cwc-3b17-triethanolamine], reason: {WHY}}}\n"
-    run(create_or_open(ledger, spec_of(folder, more), TEXT + more, "ann")[0])
+    run(create_or_open(ledger, spec_of(folder, more), TEXT + more, "ann").built)
     assert [b["rule"] for b in events(ledger, "safety_blocked")] == ["polynitro", "cwc-3a01-phosgene"]
 
 

@@ -37,7 +37,7 @@ MOLECULES = ("C", "O", "N", "CO", "CF")
 def built(ledger: Ledger, tmp_path: Path) -> Built:
     """A campaign that is entered and has not begun; by gates, five molecules, two at DFT."""
     file = write_campaign(tmp_path, molecules=MOLECULES, scheduler="thresholds", dft=2, window=(1.0, 40.0), gfn1=True)
-    return create_or_open(ledger, load_spec(file), file.read_text(), "ann")[0]
+    return create_or_open(ledger, load_spec(file), file.read_text(), "ann").built
 
 
 def named(built: Built, text: str) -> Named:

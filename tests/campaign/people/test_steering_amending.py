@@ -23,7 +23,7 @@ from tests.support.campaigns import write_campaign
 def row(ledger: Ledger, tmp_path: Path) -> CampaignRow:
     file = write_campaign(tmp_path, molecules=("C",), dft=2, workers=2)
     file.write_text(file.read_text().replace("goal: ", "# what we are after\ngoal: "))
-    return create_or_open(ledger, load_spec(file), file.read_text(), "ann")[0].row
+    return create_or_open(ledger, load_spec(file), file.read_text(), "ann").built.row
 
 
 def amend(ledger: Ledger, row: CampaignRow, source: str, base: Path) -> list[str]:
@@ -54,7 +54,7 @@ def test_values_go_into_the_yaml_and_comments_stay(ledger: Ledger, row: Campaign
         (path, "ann", "two more days") for path in ("budget", "goal", "workers")
     }
     assert [(d.verb, d.payload["changes"]) for d in said] == [(Verb.AMEND, changes)]
-    assert open_stored(ledger, row.name, "bob").spec.goal.count == 3
+    assert open_stored(ledger, row.name, "bob").built.spec.goal.count == 3
     again = steering.amended_source(found, budget=["wall_minutes=none"])
     assert steering.differences(found, again, "x", tmp_path)[1] == ["budget.wall_minutes: 90.0 -> nothing"]
 

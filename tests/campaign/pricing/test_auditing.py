@@ -46,7 +46,7 @@ class Stage:
             text = text.replace("window: [3.0, 9.0]", "maximise: [3.0, 9.0]").replace("kind: hits", "kind: best")
         self.built: Built = create_or_open(
             Ledger(str(folder / "sciagent.db")), parse_spec(text, name="small.yaml", base=folder), text, "me"
-        )[0]
+        ).built
         schema = observation_schema(self.built)
         assert schema is not None
         self.schema, self.campaign = schema, self.built.row.id

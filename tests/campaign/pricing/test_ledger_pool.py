@@ -44,7 +44,7 @@ WINDOW = (5.0, 8.0)
 
 def opened(folder: Path, **more: object) -> Built:
     file = write_campaign(folder, scheduler="priced", window=WINDOW, gfn1=True, **more)  # type: ignore[arg-type]
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def pool(built: Built, **more: int) -> LedgerPool:
@@ -128,7 +128,7 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
     built, kept = ran
     folder = Path(str(built.ledger.url.database)).parent
     file = write_campaign(folder, name="second", scheduler="priced", window=(2.0, 5.0), dft=2, gfn1=True)
-    second = create_or_open(built.ledger, load_spec(file), file.read_text(), "test")[0]
+    second = create_or_open(built.ledger, load_spec(file), file.read_text(), "test").built
     with Driver(second) as driver:
         driver.run()
     with built.ledger.read() as connection:
@@ -147,7 +147,7 @@ def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, LedgerPool], tm
     )
     text = file.read_text().replace("{kind: priced}", "{kind: priced, law: {from: small}}")
     file.write_text(text)
-    third = create_or_open(built.ledger, load_spec(file), text, "test")[0]
+    third = create_or_open(built.ledger, load_spec(file), text, "test").built
     first = pool(third, learn_from=built.row.id)
     assert first.out.all() and not first.in_play.any()
     told = {int(i): float(v) for i, v in zip(first.ids, first.scores[:, -1], strict=True)}
@@ -236,7 +236,7 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
     monkeypatch.setattr(registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
     (tmp_path / "all.csv").write_text("smiles\nC\n")
     spec = parse_spec(DIPOLES, base=tmp_path)
-    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, DIPOLES, "test")[0]
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, DIPOLES, "test").built
     dipole, good, top = built.rungs
     with built.ledger.begin() as connection:
         id_ = candidates.enter(connection, alkanes(1))[alkanes(1)[0].key]

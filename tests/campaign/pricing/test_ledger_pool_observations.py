@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 def reading(tmp_path: Path, text: str) -> ObservationSchema:
     spec = parse_spec(text, name="x.yaml", base=ROOT / "campaigns")
-    found = observation_schema(create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, text, "me")[0])
+    found = observation_schema(create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, text, "me").built)
     assert found is not None
     return found
 

@@ -206,7 +206,7 @@ def test_before_there_is_a_law_and_under_another_rule(ran: Path, tmp_path: Path)
     ledger = Ledger(str(tmp_path / "sciagent.db"))
     for name, scheduler in (("young", "priced"), ("gated", "thresholds")):
         file = write_campaign(tmp_path / name, name=name, molecules=("CO",), scheduler=scheduler)
-        built, _ = create_or_open(ledger, load_spec(file), file.read_text(), "ann")
+        built = create_or_open(ledger, load_spec(file), file.read_text(), "ann").built
         [added] = add(built, [ProposalIn("CCO")], "ann", "to see")
         with ledger.read() as connection:
             id_ = connection.execute(sa.select(t.candidate.c.id).where(t.candidate.c.key == added.key)).scalar_one()

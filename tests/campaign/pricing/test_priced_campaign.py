@@ -17,7 +17,7 @@ from tests.support.campaigns import write_campaign
 
 def test_a_limit_by_count_is_shared_by_its_jobs_and_jobs_take_the_time_that_is_declared(tmp_path: Path) -> None:
     file = write_campaign(tmp_path, scheduler="priced", molecules=("C", "CO", "CC"), dft=4)
-    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test").built
     with Driver(built) as driver:
         assert driver.intake.propose(driver.session)
     with built.ledger.read() as connection:

@@ -49,7 +49,7 @@ def run_to_its_end(folder: Path, price: str, budget: str, scheduler: str) -> tup
     )
     file = folder / "small.yaml"
     file.write_text(text, encoding="utf-8")
-    built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), text, "test")[0]
+    built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), text, "test").built
     with Driver(built) as driver:
         driver.run()
     with built.ledger.read() as connection:

@@ -31,7 +31,7 @@ scheduler: {kind: exhaustive}
 @pytest.fixture
 def built(ledger: Ledger, tmp_path: Path) -> Built:
     (tmp_path / "molecules.csv").write_text("smiles\nC\n")
-    return create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")[0]
+    return create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test").built
 
 
 @pytest.fixture

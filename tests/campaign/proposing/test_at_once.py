@@ -52,7 +52,7 @@ def weigh(molecule: Any, marker: str = "") -> float:
 def opened(ledger: Ledger, folder: Path, *molecules: str) -> Built:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n")
     text = TEXT.replace("MARKER", str(folder / "marker"))
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 def test_a_campaign_ends_with_the_hits_that_its_inline_rung_has_found(ledger: Ledger, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def weigh_or_kill(molecule: Any, victim: str = "zygote", at: int = 0, marker: st
 def killing(ledger: Ledger, folder: Path, molecules: list[str], victim: str, at: int, marker: str = "") -> Built:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n")
     text = KILLING.replace("VICTIM", victim).replace("AT", str(at)).replace("MARKER", f"'{marker}'")
-    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
 def standings_of(ledger: Ledger) -> list[tuple[Any, ...]]:

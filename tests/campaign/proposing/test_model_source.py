@@ -57,7 +57,7 @@ def talking(
     more: str = "ahead: 50",
 ) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, turns=turns, episodes=episodes, tokens=tokens, more=more)
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def propose(text: str) -> tuple[str, dict[str, Any]]:
@@ -205,7 +205,7 @@ def test_who_resumes_goes_on_with_the_episode(ledger: Ledger, tmp_path: Path, se
     asked = len(server.bodies)
     modify = ("modify", {"parent": "#2", "edit": "add substituent", "what": "fluoro", "where": None})
     server.respond = lambda body, n: (200, calls(modify, n=n))
-    with Driver(open_stored(ledger, "talking", "test")) as again:
+    with Driver(open_stored(ledger, "talking", "test").built) as again:
         assert again.run() is CampaignState.FINISHED
     parents = sa.select(t.candidate.c.text).join(t.candidate_parent, t.candidate_parent.c.parent_id == t.candidate.c.id)
     with ledger.read() as connection:

@@ -50,7 +50,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
     ledger: Ledger, tmp_path: Path, tiny: str, more: str, tokens: int
 ) -> None:
     text = TEXT.format(tokens=tokens, more=more)
-    driver = Driver(create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")[0])
+    driver = Driver(create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built)
     u = t.turn.c
 
     def n_turns() -> int:
@@ -60,7 +60,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
     with driver:
         driver.run(lambda: driver.request_stop() if n_turns() >= 3 else None)
     before = n_turns()
-    with Driver(open_stored(ledger, "talking", "test")) as again:
+    with Driver(open_stored(ledger, "talking", "test").built) as again:
         again.run()
     assert n_turns() > before >= 3
     policy, compared = LocalPolicy(tiny, device="cpu"), 0

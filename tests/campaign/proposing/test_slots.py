@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened(folder: Path, name: str, seed: int) -> Built:
     file = write_campaign(folder, name=name, seed=seed, evolve=True)
-    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test").built
 
 
 def test_a_campaign_of_another_name_makes_the_same_search_and_one_of_another_seed_does_not(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int = 24, lead: int = 4) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, lead=lead)
-    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
+    return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test").built)
 
 
 def slowly(body: dict[str, Any], n: int) -> tuple[int, Any]:
@@ -109,7 +109,7 @@ def test_who_resumes_goes_on_with_each_where_it_was(ledger: Ledger, folder: Path
         while running.step() is None:
             pass
     before = made(ledger)
-    with Driver(open_stored(ledger, "together", "test")) as running:
+    with Driver(open_stored(ledger, "together", "test").built) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
     assert found.total() == 24 and all(found[name] >= n for name, n in before.items())
@@ -149,6 +149,3 @@ def test_what_cannot_be_is_refused_where_it_stands(folder: Path, old: str, new: 
     with pytest.raises(SpecError, match=r"campaign\.yaml:\d+:\d+: proposer") as raised:
         parse_spec(text, base=folder)
     assert said in str(raised.value)
-
-
-# Seeds

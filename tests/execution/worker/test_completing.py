@@ -40,7 +40,7 @@ def test_what_comes_back_too_late_is_refused_and_counted(ledger: Ledger, tmp_pat
         thread = threading.Thread(target=slow.run_next)
         thread.start()
         (job_id,) = until(lambda: running(ledger))
-        next(iter(until(lambda: slow._keeper._held))).claims.clear()  # cut off: it hears nothing
+        next(iter(until(lambda: slow._renewer._held))).claims.clear()  # cut off: it hears nothing
         with ledger.begin() as connection:
             connection.execute(sa.update(t.job).values(lease_until=t.job.c.created_at))
         assert [found.state for found in reap(ledger)] == [JobState.QUEUED]

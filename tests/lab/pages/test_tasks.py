@@ -438,7 +438,7 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
     settings = "{quantities: [homo_lumo_gap], method: UV-vis onset, conditions: {temperature: 25 °C}}"
     text = text.replace(settings, "{question: can we make it in a week?}")
     ledger = make().ledger
-    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     drive(built)
     server = Server(built, every_page(ledger))
     anna, ben = server.person("anna"), server.person("ben")

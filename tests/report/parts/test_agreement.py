@@ -183,7 +183,7 @@ def test_its_content_and_not_its_place_is_what_the_campaign_is(folder: Path) -> 
 def test_the_law_reads_the_score_and_not_the_gate(folder: Path) -> None:
     source = text(URL, GAP, "JUDGEXTB").replace("exhaustive", "priced")
     ledger = Ledger(str(folder / "sciagent.db"))
-    found = observation_schema(create_or_open(ledger, parse_spec(source, base=folder), source, "me")[0])
+    found = observation_schema(create_or_open(ledger, parse_spec(source, base=folder), source, "me").built)
     assert found is not None
     assert [(c.at, c.property) for c in found.columns] == [
         (0, "judged_margin"),

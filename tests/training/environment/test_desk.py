@@ -34,13 +34,13 @@ def test_a_task_has_one_seed_and_a_group_one_policy(serve: Serve) -> None:
     with serve() as environment:
         task = environment.tasks(3)[2]
         environment.open(2, group="g", siblings=3, policy="a@1")
-        for wish, fault in (
+        for request, fault in (
             ({"task": 3}, "task 2, not 3"),
             ({"siblings": 4}, "siblings 3, not 4"),
             ({"policy": "b@1"}, "policy 'a@1', not 'b@1'"),
         ):
             with pytest.raises(EpisodeError, match=fault) as refused:
-                environment.open(**({"task": 2, "group": "g", "siblings": 3, "policy": "a@1"} | wish))  # type: ignore[arg-type]
+                environment.open(**({"task": 2, "group": "g", "siblings": 3, "policy": "a@1"} | request))  # type: ignore[arg-type]
             assert refused.value.status == 409
         modify = {"parent": "#1", "edit": "add substituent", "what": None, "where": None}
         by_task, by_seed, other = environment.open(2), environment.open(seed=task.seed), environment.open(3)

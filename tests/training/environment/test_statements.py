@@ -52,7 +52,7 @@ def test_a_wrong_answer_is_refused(message: Any, usage: Any, status: int, fault:
 
 
 @pytest.mark.parametrize(
-    ("wish", "fault"),
+    ("fields", "fault"),
     [
         ({"task": -1}, "task: -1 is no whole number"),
         ({"task": True}, "task: True is no whole number"),
@@ -66,9 +66,9 @@ def test_a_wrong_answer_is_refused(message: Any, usage: Any, status: int, fault:
         ({"purpose": "campaign"}, "purpose: 'campaign' is none of rollout, evaluation, demonstration"),
     ],
 )
-def test_a_wrong_wish_is_refused(wish: dict[str, Any], fault: str) -> None:
+def test_a_wrong_request_is_refused(fields: dict[str, Any], fault: str) -> None:
     with pytest.raises(EpisodeError, match=fault) as refused:
-        EpisodeRequest(**wish)
+        EpisodeRequest(**fields)
     assert refused.value.status == 400
 
 

@@ -205,8 +205,11 @@ def test_pages_of_this_server_and_of_those_that_are_named_may_ask(environment: E
     page = "https://lab.example"
     for asked in serving(environment, TOKEN, page):
         # a browser asks first what the page may send, and shows no token then
-        wish = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
-        status, allowed = Client(asked.url, Origin=page, **wish).answer("/episodes", method="OPTIONS")
+        headers = {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,content-type",
+        }
+        status, allowed = Client(asked.url, Origin=page, **headers).answer("/episodes", method="OPTIONS")
         assert status == 200 and allowed["access-control-allow-origin"] == page
         assert allowed["access-control-allow-headers"].lower().startswith("accept, accept-language, authorization")
         shown = {"Authorization": f"Bearer {TOKEN}"}

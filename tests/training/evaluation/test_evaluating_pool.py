@@ -52,7 +52,7 @@ def test_a_campaign_that_another_process_runs_is_asked_for_again(
     spec = load_evaluation(recipe).model_copy(update={"tasks": ("low.yaml",), "seeds": (1,)})
     evaluation = Evaluation(spec, recipe.parent, Ledger(place), workers=workers)
     first, other = evaluation._plan[0], Ledger(place)
-    built, _ = create_or_open(other, parse_spec(first.text, "first", first.base), first.text, "other")
+    built = create_or_open(other, parse_spec(first.text, "first", first.base), first.text, "other").built
     with other.begin() as connection:
         lease = campaigns.take_driver(connection, built.row.id, new_owner())
     told = list[str]()

@@ -17,7 +17,7 @@ from sciagent.training.learner import loading, running, state
 from sciagent.training.learner.step import Learner
 from sciagent.training.settings import TrainingSettings
 from tests.training.learner.test_running import run, weights
-from tests.training.learner.test_running import wish as wish
+from tests.training.learner.test_running import run_settings as run_settings
 
 pytestmark = [pytest.mark.long, pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 
@@ -47,28 +47,28 @@ PLACES: dict[str, tuple[Any, str, int]] = {
 }
 
 
-def killed(wish: TrainingSettings, ledger: Ledger, place: tuple[Any, str, int]) -> None:
+def killed(run_settings: TrainingSettings, ledger: Ledger, place: tuple[Any, str, int]) -> None:
     """Runs in a child process until it is killed at the place."""
     owner, name, n = place
     child = os.fork()
     if child == 0:
         setattr(owner, name, at_call(n, getattr(owner, name)))
-        running.train(wish, None, lambda step, of: None)
+        running.train(run_settings, None, lambda step, of: None)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(wish: TrainingSettings, ledger: Ledger) -> None:
-    whole, told = run(wish)
-    expected = weights(wish)
-    models.remove(wish.name)
+def test_a_killed_run_goes_on_to_the_same_weights(run_settings: TrainingSettings, ledger: Ledger) -> None:
+    whole, told = run(run_settings)
+    expected = weights(run_settings)
+    models.remove(run_settings.name)
     for number, (where, place) in enumerate(PLACES.items()):
-        again = wish.with_changes(out=wish.out.with_name(f"again{number}"))
+        again = run_settings.with_changes(out=run_settings.out.with_name(f"again{number}"))
         killed(again, ledger, place)
         answer, _ = run(again, ledger)
         assert answer.policy == whole.policy and weights(again) == expected, where
         lines = [json.loads(line) for line in (again.out / "metrics.jsonl").read_text().splitlines()]
         assert [(line["step"], line["loss"]) for line in lines] == [(step.step, step.loss) for step in told], where
         assert not list(Path(again.out).glob(".*.part")), where
-        models.remove(wish.name)
+        models.remove(run_settings.name)

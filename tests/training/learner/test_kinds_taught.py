@@ -25,10 +25,10 @@ from tests.training.learner.test_kinds_dataset_rows import folder
 from tests.training.learner.test_kinds_dataset_rows import made as made
 
 
-def trained(wish: TrainingSettings) -> list[float]:
+def trained(run_settings: TrainingSettings) -> list[float]:
     """The losses of a run."""
     losses: list[float] = []
-    answer = running.train(wish, None, lambda step, of: losses.append(step.loss))
+    answer = running.train(run_settings, None, lambda step, of: losses.append(step.loss))
     assert answer.stopped_by == "rows" and answer.steps == len(losses)
     return losses
 
@@ -57,7 +57,7 @@ def test_the_divergence_from_the_teachers_falls(
     wise, foreign = others
     teachers = {wise: 0.75, tiny: 0.25}
     name = f"distill-{tmp_path.name}"[:60]
-    wish = TrainingSettings(
+    run_settings = TrainingSettings(
         training="distill",
         teachers=teachers,
         rows=path,
@@ -68,13 +68,13 @@ def test_the_divergence_from_the_teachers_falls(
         epochs=20,
         threads=1,
     )
-    losses = trained(wish)
+    losses = trained(run_settings)
     assert len(cells) == 4 and losses[-1] < 0.5 * losses[0]
-    assert running.train(wish, None, lambda step, of: None).steps == 20
+    assert running.train(run_settings, None, lambda step, of: None).steps == 20
     with pytest.raises(UsageError, match="another teachers"):
-        trained(wish.with_changes(teachers={wise: 0.75}))
+        trained(run_settings.with_changes(teachers={wise: 0.75}))
     with pytest.raises(UsageError, match="foreign cannot teach tiny: 1 tokens of their vocabularies differ"):
-        trained(wish.with_changes(teachers={foreign: 1.0}))
+        trained(run_settings.with_changes(teachers={foreign: 1.0}))
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -99,7 +99,7 @@ def test_the_teacher_sees_the_hint_before_the_sampled_tokens(
     longest = max(len(row.teacher_context or ()) for row in rows)
     assert DatasetRows(path, "hindsight", conversations, longest).left_out[f"rows: more than {longest} tokens"] > 0
     name = f"hindsight-{tmp_path.name}"[:60]
-    wish = TrainingSettings(
+    run_settings = TrainingSettings(
         training="hindsight",
         rows=path,
         model=tiny,
@@ -109,7 +109,7 @@ def test_the_teacher_sees_the_hint_before_the_sampled_tokens(
         epochs=20,
         threads=1,
     )
-    losses = trained(wish)
+    losses = trained(run_settings)
     assert losses[-1] < 0.5 * losses[0]
 
 

@@ -56,7 +56,7 @@ def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, 
     # the answers of this test were not drawn by the model, so that no ratio may drop or clip them
     constants = LearnerConstants(mask_low=0.0, mask_high=1e9)
     name = f"ppo-{tmp_path.name}"[:60]
-    wish = TrainingSettings(
+    run_settings = TrainingSettings(
         training="ppo",
         rows=path,
         model=tiny,
@@ -69,14 +69,14 @@ def test_a_run_keeps_its_value_head_to_itself(made: Conversing, tmp_path: Path, 
         constants=constants,
     )
     told = []
-    answer = running.train(wish, None, lambda step, of: told.append(step))
+    answer = running.train(run_settings, None, lambda step, of: told.append(step))
     assert answer.stopped_by == "rows" and answer.steps == 2 and told[1].value_loss < told[0].value_loss
     assert told[0].explained_variance > 0.3, "the value head was fitted before the first update"
-    lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run_settings.out / "metrics.jsonl").read_text().splitlines()]
     assert lines == [step.model_dump() for step in told]
-    checkpoint = torch.load(wish.out / "checkpoint.pt", weights_only=True)
+    checkpoint = torch.load(run_settings.out / "checkpoint.pt", weights_only=True)
     held = checkpoint["weights"]
     assert "head.weight" in held and held["head.weight"].abs().max() > 0 and checkpoint["values"]["scale"] > 0
-    assert not (wish.out / "policy" / "head.weight").exists()
+    assert not (run_settings.out / "policy" / "head.weight").exists()
     with pytest.raises(UsageError, match="another critic"):
-        running.train(wish.with_changes(critic=CriticSettings()), None, lambda step, of: None)
+        running.train(run_settings.with_changes(critic=CriticSettings()), None, lambda step, of: None)

@@ -26,12 +26,22 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--main_process_port", "0")
 
 
-def launched(wish: TrainingSettings, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
+def launched(run_settings: TrainingSettings, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
     """Trains in two processes. module: takes the arguments of sciagent."""
-    folder = wish.out.parent
+    folder = run_settings.out.parent
     steps = ("--epochs", "3", "--rows-per-step", "3", "--learning-rate", "1e-3", "--threads", "1", "--save-every", "2")
-    options = [*steps, "--json", "--lora", str(wish.lora)]
-    run = ("train", "sft", str(wish.rows), "--model", wish.model, "--out", str(wish.out), "--name", wish.new_name)
+    options = [*steps, "--json", "--lora", str(run_settings.lora)]
+    run = (
+        "train",
+        "sft",
+        str(run_settings.rows),
+        "--model",
+        run_settings.model,
+        "--out",
+        str(run_settings.out),
+        "--name",
+        run_settings.new_name,
+    )
     places = {"SCIAGENT_LEDGER": str(folder / "ledger.db"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *LAUNCH, *(launch or ("--multi_gpu",)), "-m", module, *run, *options],
@@ -50,7 +60,7 @@ def printed(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
+def run_settings(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
     """Six verified answers, three a step, three times."""
     rows = six_answers(ledger, tmp_path)
     name = f"one-{tmp_path.name}"[:60]
@@ -67,15 +77,15 @@ def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
     )
 
 
-def alone(wish: TrainingSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
+def alone(run_settings: TrainingSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
     told = list[TrainedStep]()
-    return running.train(wish, ledger, lambda step, of: told.append(step)), told
+    return running.train(run_settings, ledger, lambda step, of: told.append(step)), told
 
 
-def same_weights(wish: TrainingSettings, other: TrainingSettings) -> None:
+def same_weights(run_settings: TrainingSettings, other: TrainingSettings) -> None:
     """Asserts that two runs moved the weights alike."""
-    one, two = (load_file(each.out / "policy" / "model.safetensors") for each in (wish, other))
-    begun = load_file(models.find(wish.model).folder / "model.safetensors")
+    one, two = (load_file(each.out / "policy" / "model.safetensors") for each in (run_settings, other))
+    begun = load_file(models.find(run_settings.model).folder / "model.safetensors")
     assert one.keys() == two.keys() == begun.keys()
     moved = {name: float((one[name] - begun[name]).norm()) for name in begun}
     assert max(moved.values()) > 0
@@ -84,10 +94,10 @@ def same_weights(wish: TrainingSettings, other: TrainingSettings) -> None:
 
 @pytest.mark.long
 def test_two_processes_train_as_one_and_go_on_after_a_kill(
-    wish: TrainingSettings, ledger: Ledger, tmp_path: Path
+    run_settings: TrainingSettings, ledger: Ledger, tmp_path: Path
 ) -> None:
-    answer, told = alone(wish, ledger)
-    both = wish.with_changes(out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
+    answer, told = alone(run_settings, ledger)
+    both = run_settings.with_changes(out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
     killed = launched(both, "tests.training.learner.killed_launch")
     assert killed.returncode != 0 and not (both.out / "policy").exists()
     *steps, end = printed(launched(both, "sciagent"))
@@ -96,7 +106,7 @@ def test_two_processes_train_as_one_and_go_on_after_a_kill(
     for other, own in zip(metrics, told, strict=True):
         wanted = ("step", "tokens", "loss", "entropy", "grad_norm")
         assert [other[name] for name in wanted] == pytest.approx([getattr(own, name) for name in wanted], rel=1e-4)
-    same_weights(wish, both)
+    same_weights(run_settings, both)
     with ledger.read() as connection:
         policies = connection.execute(sa.select(t.policy.c.name)).scalars().all()
     assert sorted(policies) == sorted(filter(None, [end["policy"], answer.policy, answer.parent]))
@@ -105,9 +115,9 @@ def test_two_processes_train_as_one_and_go_on_after_a_kill(
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", ["0", "4"])
 def test_weights_that_are_sharded_are_published_whole(
-    wish: TrainingSettings, ledger: Ledger, tmp_path: Path, rank: str
+    run_settings: TrainingSettings, ledger: Ledger, tmp_path: Path, rank: str
 ) -> None:
-    one = wish.with_changes(lora=int(rank))
+    one = run_settings.with_changes(lora=int(rank))
     both = one.with_changes(out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
     alone(one, ledger)
     sharded = ("--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP")

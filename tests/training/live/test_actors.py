@@ -51,7 +51,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wish_of(*files: Path, actors: int) -> LiveSettings:
+def settings_for(*files: Path, actors: int) -> LiveSettings:
     tasks = tuple(TaskShare(file=file, weight=place + 1.0) for place, file in enumerate(files))
     return LiveSettings(
         tasks=tasks, model="tiny", out=Path("run"), name="new", rewards=Path("rewards.yaml"), ray={"actors": actors}
@@ -61,21 +61,23 @@ def wish_of(*files: Path, actors: int) -> LiveSettings:
 def test_each_actor_gets_campaigns_of_its_own(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     named = [Path(f"{name}.yaml") for name in WINDOWS]
-    found = shares(wish_of(*named, actors=2))
+    found = shares(settings_for(*named, actors=2))
     assert [[task.name for task in tasks] for _, tasks in found] == [["one", "three"], ["two"]]
     assert [[task.weight for task in tasks] for _, tasks in found] == [[1.0, 3.0], [2.0]]
     for own, tasks in found:
         assert [share.file for share in own.tasks] == [files / f"{task.name}.yaml" for task in tasks]
         assert own.out == files / "run" and own.rewards == files / "rewards.yaml", "another machine has another folder"
-    assert len(shares(wish_of(*named, actors=9))) == 3, "no actor is without a campaign"
+    assert len(shares(settings_for(*named, actors=9))) == 3, "no actor is without a campaign"
     with pytest.raises(UsageError, match=r"one\.yaml: the campaign one is named twice"):
-        shares(wish_of(named[0], named[0], actors=2))
+        shares(settings_for(named[0], named[0], actors=2))
 
 
 def test_a_missing_extra_is_named(files: Path) -> None:
     ledger = Ledger(str(files / "ledger.db"))
     with pytest.raises(UsageError, match=r"pip install 'sciagent\[ray\]'"):
-        RolloutActors(wish_of(files / "one.yaml", actors=1), ledger, RewardSpec(prices={"llm_tokens": 1e-6}), 100, "r")
+        RolloutActors(
+            settings_for(files / "one.yaml", actors=1), ledger, RewardSpec(prices={"llm_tokens": 1e-6}), 100, "r"
+        )
     ledger.close()
 
 
@@ -155,7 +157,7 @@ from sciagent.training.settings import LiveSettings, RaySettings, TaskShare
 
 if __name__ == "__main__":
     files = tuple(TaskShare(file=Path(name)) for name in ("one.yaml", "two.yaml"))
-    wish = LiveSettings(
+    run_settings = LiveSettings(
         tasks=files,
         model="tiny",
         out=Path("run"),
@@ -166,13 +168,13 @@ if __name__ == "__main__":
         threads=1,
     )
     loaded = load("tiny", 4, 0)
-    learner = Learner(loaded.model, wish.learner)
+    learner = Learner(loaded.model, run_settings.learner)
     for weights in loaded.model.parameters():
         weights.data += 0.05 * weights.requires_grad
     version = identity_of(loaded, loaded.model, "new")
     said = [EpisodeQuestion([Message("user", f"number {n}")], [], Sampling(1.0, 12, n)) for n in range(5)]
     spec = RewardSpec(prices={"llm_tokens": 1e-6})
-    actors = RolloutActors(wish, Ledger("ledger.db"), spec, 4096, "run")
+    actors = RolloutActors(run_settings, Ledger("ledger.db"), spec, 4096, "run")
     there = SentEngine(None, actors).policy(learner, loaded, version)
     here = InProcessEngine().policy(learner, loaded, version)
     found = [[answer.tokens.output_ids for answer in policy.answers(said)] for policy in (here, there)]

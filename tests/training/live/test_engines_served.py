@@ -164,7 +164,7 @@ def test_a_run_whose_answers_a_server_samples_masks_nothing(server: AdapterServe
     (tmp_path / "rewards.yaml").write_text("prices: {llm_tokens: 0.0001}\nunsettled: settled\n", encoding="utf-8")
     (file := tmp_path / "served.yaml").write_text(CAMPAIGN, encoding="utf-8")
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
-    wish = LiveSettings(
+    run_settings = LiveSettings(
         tasks=(TaskShare(file=file),),
         model="tiny",
         out=tmp_path / "run",
@@ -172,10 +172,10 @@ def test_a_run_whose_answers_a_server_samples_masks_nothing(server: AdapterServe
         rewards=tmp_path / "rewards.yaml",
         threads=1,
     )
-    wish = wish.with_changes(steps=2, groups=1, siblings=3, turns=2, lora=4, endpoint=server.url)
+    run_settings = run_settings.with_changes(steps=2, groups=1, siblings=3, turns=2, lora=4, endpoint=server.url)
     told: list[TrainedStep] = []
     n = len(server.asked)
-    answer = train_live(wish.with_changes(learning_rate=0.01), ledger, lambda step, of: told.append(step))
+    answer = train_live(run_settings.with_changes(learning_rate=0.01), ledger, lambda step, of: told.append(step))
     assert answer.steps == 2 and [step.masked for step in told] == [0.0, 0.0]
     assert told[0].policy != told[1].policy and {step.policy for step in told} <= {
         body["model"] for body in server.asked[n:]

@@ -24,7 +24,7 @@ from sciagent.training.live.engines import LearnersPolicy
 from sciagent.training.live.running import train_live
 from sciagent.training.rollouts.runner import RolloutRunner
 from sciagent.training.settings import LiveSettings
-from tests.training.live.test_running import run, used, wish_of, written
+from tests.training.live.test_running import run, settings_for, used, written
 from tests.training.live.test_running import tiny as tiny
 
 TEXT = """
@@ -65,24 +65,24 @@ def at_call(n: int, function: Callable[..., Any]) -> Callable[..., Any]:
     return counted
 
 
-def killed(wish: LiveSettings, ledger: Path, place: tuple[Any, str, int]) -> None:
+def killed(run_settings: LiveSettings, ledger: Path, place: tuple[Any, str, int]) -> None:
     """Runs in a child process until it is killed at the place."""
     owner, name, n = place
     child = os.fork()
     if child == 0:
         try:
             setattr(owner, name, at_call(n, getattr(owner, name)))
-            train_live(wish, Ledger(str(ledger)), lambda step, of: None)
+            train_live(run_settings, Ledger(str(ledger)), lambda step, of: None)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"it came past {name}"
 
 
-def told_of(ledger: Ledger, wish: LiveSettings) -> Any:
+def told_of(ledger: Ledger, run_settings: LiveSettings) -> Any:
     """All that the run has left, without times: weights, metrics, turns of rollouts and their uses."""
-    weights = (wish.out / "policy" / "model.safetensors").read_bytes()
-    lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
+    weights = (run_settings.out / "policy" / "model.safetensors").read_bytes()
+    lines = [json.loads(line) for line in (run_settings.out / "metrics.jsonl").read_text().splitlines()]
     metrics = [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
     u, j, c = t.turn.c, t.trajectory.c, t.campaign.c
     query = sa.select(c.name, j.seed, u.number, u.output_ids, u.behaviour, t.policy.c.hash)
@@ -110,25 +110,25 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
         folder.mkdir()
         files = [written(folder, each, text=TEXT) for each in ("one", "two")]
         ledger = Campaign.from_yaml(files[0], folder / "ledger.db").ledger.store
-        wish = wish_of(folder, *files, siblings=2, steps=2 + ahead, ahead=ahead, parts=2)
-        return wish.with_changes(name="killed"), ledger
+        run_settings = settings_for(folder, *files, siblings=2, steps=2 + ahead, ahead=ahead, parts=2)
+        return run_settings.with_changes(name="killed"), ledger
 
-    wish, ledger = started("whole")
-    run(wish, ledger)
+    run_settings, ledger = started("whole")
+    run(run_settings, ledger)
     models.remove("killed")
-    expected = told_of(ledger, wish)
+    expected = told_of(ledger, run_settings)
     assert expected[3] > 0 and expected[1][0]["loss"] != expected[1][1]["loss"]
     by = [line["policy"] for line in expected[1]]
     assert len(set(by)) == 2 and by[0] == by[ahead], "a step ahead is sampled by the version before the last update"
-    wish, ledger = started("longer")
-    for steps in (1, wish.steps):
-        run(wish.with_changes(steps=steps), ledger)
-    assert told_of(ledger, wish) == expected, "a finished run goes on to more steps"
+    run_settings, ledger = started("longer")
+    for steps in (1, run_settings.steps):
+        run(run_settings.with_changes(steps=steps), ledger)
+    assert told_of(ledger, run_settings) == expected, "a finished run goes on to more steps"
     models.remove("killed")
     for number, where in enumerate(places):
-        wish, ledger = started(f"at{number}")
-        killed(wish, tmp_path / f"at{number}" / "ledger.db", PLACES[where])
-        run(wish, ledger)
+        run_settings, ledger = started(f"at{number}")
+        killed(run_settings, tmp_path / f"at{number}" / "ledger.db", PLACES[where])
+        run(run_settings, ledger)
         models.remove("killed")
-        assert told_of(ledger, wish) == expected, where
-        assert not list(wish.out.glob(".*.part")), where
+        assert told_of(ledger, run_settings) == expected, where
+        assert not list(run_settings.out.glob(".*.part")), where

@@ -29,7 +29,7 @@ from sciagent.training.rollouts.scripted import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
-from tests.training.live.test_running import used, wish_of, written
+from tests.training.live.test_running import settings_for, used, written
 
 PAID = """
 campaign: {name}
@@ -155,10 +155,10 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
 
     monkeypatch.setattr(Driver, "settle", patient_in_the_second_step)
     few: dict[str, Any] = {"steps": 4, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
-    wish = wish_of(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, learning_rate=1e-5)
+    run_settings = settings_for(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, learning_rate=1e-5)
     told: list[TrainedStep] = []
-    answer = train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
-    models.remove(wish.name)
+    answer = train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
+    models.remove(run_settings.name)
     assert answer.steps == 4 and answer.stopped_by == "steps"
     assert [step.late for step in told] == [0, 1, 0, 0]
     with ledger.read() as connection:
@@ -198,9 +198,9 @@ def test_a_verdict_between_the_rewards_of_a_step_and_its_training_is_not_missed(
     monkeypatch.setattr(LateVerdicts, "changed", late_in_the_second_step)
     few: dict[str, Any] = {"steps": 3, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
     told: list[TrainedStep] = []
-    wish = wish_of(tmp_path, file, **few, lag=1, learning_rate=1e-5)
-    train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
-    models.remove(wish.name)
+    run_settings = settings_for(tmp_path, file, **few, lag=1, learning_rate=1e-5)
+    train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
+    models.remove(run_settings.name)
     assert [step.late for step in told] == [0, 1, 1]
 
 

@@ -59,7 +59,7 @@ def written(folder: Path, name: str, model: str = "tiny", text: str = CAMPAIGN) 
     return file
 
 
-def wish_of(folder: Path, *files: Path, **more: Any) -> LiveSettings:
+def settings_for(folder: Path, *files: Path, **more: Any) -> LiveSettings:
     given: dict[str, Any] = {"steps": 2, "groups": 2, "siblings": 3, "turns": 2, "threads": 1}
     given |= {"learning_rate": 1e-3} | more
     tasks = [TaskShare(file=file) for file in files]
@@ -73,9 +73,9 @@ def wish_of(folder: Path, *files: Path, **more: Any) -> LiveSettings:
     )
 
 
-def run(wish: LiveSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
+def run(run_settings: LiveSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
     told: list[TrainedStep] = []
-    return train_live(wish, ledger, lambda step, of: told.append(step)), told
+    return train_live(run_settings, ledger, lambda step, of: told.append(step)), told
 
 
 def used(ledger: Ledger) -> list[Any]:
@@ -101,7 +101,7 @@ def test_from_a_random_model_to_a_campaign_that_the_trained_one_proposes_in(tmp_
         steps=4,
     )
     offline.train(taught.with_changes(learning_rate=0.003), ledger, lambda step, of: None)
-    answer, told = run(wish_of(tmp_path, file).with_changes(model="taught"), ledger)
+    answer, told = run(settings_for(tmp_path, file).with_changes(model="taught"), ledger)
     assert answer.stopped_by == "steps" and answer.steps == 2 and answer.parent == models.find("taught").policy
     assert [step.masked for step in told] == [0.0, 0.0], "the policy that samples is the one that is trained"
     assert all(step.groups == 2 and set(step.terms) >= {"evidence", "cost"} for step in told)
@@ -121,16 +121,16 @@ def test_from_a_random_model_to_a_campaign_that_the_trained_one_proposes_in(tmp_
     other = written(tmp_path, "next", model=answer.policy.partition("@")[0] if answer.policy else "")
     after = Campaign.from_yaml(other, ledger).rollout(1, 2, 1)
     assert after.policy == answer.policy and after.turns == 2
-    again, nothing = run(wish_of(tmp_path, file).with_changes(model="taught"), ledger)
+    again, nothing = run(settings_for(tmp_path, file).with_changes(model="taught"), ledger)
     assert again == answer and not nothing, "a run that is complete has nothing left to do"
 
 
 def test_ppo_learns_values_from_episodes_that_its_policy_samples(tmp_path: Path, tiny: str) -> None:
     file = written(tmp_path, "valued")
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
-    wish = wish_of(tmp_path, file, steps=1, learning_rate=1e-6, training="ppo")
-    answer, told = run(wish, ledger)
-    models.remove(wish.name)
+    run_settings = settings_for(tmp_path, file, steps=1, learning_rate=1e-6, training="ppo")
+    answer, told = run(run_settings, ledger)
+    models.remove(run_settings.name)
     assert answer.stopped_by == "steps" and [step.masked for step in told] == [0.0]
     assert all(step.value_loss is not None and step.rows > 0 for step in told)
 
@@ -140,7 +140,7 @@ def test_a_run_ends_where_the_model_gives_no_answer(tmp_path: Path, tiny: str) -
     file = written(tmp_path, "short", short.name)
     ledger = Ledger(str(tmp_path / "sciagent.db"))
     with pytest.raises(UsageError, match=r"step 1: the model gave no answer in any episode; .*tokens"):
-        train_live(wish_of(tmp_path, file).with_changes(model=short.name), ledger, lambda step, of: None)
+        train_live(settings_for(tmp_path, file).with_changes(model=short.name), ledger, lambda step, of: None)
     ledger.close()
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_done_is_refused_before_the_first_turn(tmp_path: Path, ti
 
     def refused(text: str, **changed: Any) -> None:
         with pytest.raises(UsageError, match=text):
-            run(wish_of(tmp_path, file).with_changes(**changed), ledger)
+            run(settings_for(tmp_path, file).with_changes(**changed), ledger)
 
     refused("tasks: ", tasks=())
     refused("siblings: .*2", siblings=1)

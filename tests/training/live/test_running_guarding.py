@@ -80,7 +80,7 @@ def trained(folder: Path, ledger: Ledger, policy: EditPolicy, steps: int) -> tup
     (folder / "watched.yaml").write_text(LADDER, encoding="utf-8")
     register_again()
     tasks = (TaskShare(file=folder / "watched.yaml"),)
-    wish = LiveSettings(
+    run_settings = LiveSettings(
         tasks=tasks,
         model="edits",
         out=folder,
@@ -91,10 +91,10 @@ def trained(folder: Path, ledger: Ledger, policy: EditPolicy, steps: int) -> tup
         turns=1,
         further=0,
     )
-    spec = reward_spec(wish)
-    with driven(wish, ledger) as driven_tasks:
-        gatherer = Gatherer(wish, LocalWaves(wish, ledger, driven_tasks, spec, 100, "run", None))
-        guards = RunGuards(wish, ledger, folder, 0)
+    spec = reward_spec(run_settings)
+    with driven(run_settings, ledger) as driven_tasks:
+        gatherer = Gatherer(run_settings, LocalWaves(run_settings, ledger, driven_tasks, spec, 100, "run", None))
+        guards = RunGuards(run_settings, ledger, folder, 0)
         for number in range(1, steps + 1):
             gathered = gatherer.gather(number, policy)
             guards.check(gathered, 0.0, number - 1)

@@ -70,7 +70,7 @@ def gatherer_of(tmp_path: Path) -> Iterator[Any]:
         file.write_text(CAMPAIGN.format(name="one", budget=budget), encoding="utf-8")
         ledger: Ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
         given: dict[str, Any] = {"groups": 2, "siblings": 2, "turns": 1, "begins": "seeds"} | more
-        wish = LiveSettings(
+        run_settings = LiveSettings(
             tasks=(TaskShare(file=file),),
             model="tiny",
             out=tmp_path / "run",
@@ -78,10 +78,10 @@ def gatherer_of(tmp_path: Path) -> Iterator[Any]:
             rewards=tmp_path / "rewards.yaml",
             **given,
         )
-        context = live_tasks.driven(wish, ledger)
+        context = live_tasks.driven(run_settings, ledger)
         tasks = context.__enter__()
         opened.append(context)
-        return Gatherer(wish, LocalWaves(wish, ledger, tasks, SPEC, 1000, "r"))
+        return Gatherer(run_settings, LocalWaves(run_settings, ledger, tasks, SPEC, 1000, "r"))
 
     yield made
     for context in opened:

@@ -50,11 +50,11 @@ def waves_of(folder: Path, parts: int, stopping: Any = None) -> Iterator[tuple[L
         shares[-1].file.write_text(CAMPAIGN.format(name=name, budget=1000), encoding="utf-8")
     ledger: Ledger = Campaign.from_yaml(shares[0].file, folder / "ledger.db").ledger.store
     given: dict[str, Any] = {"groups": 4, "siblings": 2, "turns": 3, "begins": "seeds", "parts": parts}
-    wish = LiveSettings(
+    run_settings = LiveSettings(
         tasks=tuple(shares), model="tiny", out=folder / "run", name="x", rewards=folder / "rewards.yaml", **given
     )
-    with live_tasks.driven(wish, ledger) as tasks:
-        yield LocalWaves(wish, ledger, tasks, SPEC, 1000, "r", stopping), ledger
+    with live_tasks.driven(run_settings, ledger) as tasks:
+        yield LocalWaves(run_settings, ledger, tasks, SPEC, 1000, "r", stopping), ledger
 
 
 def rolled_out(folder: Path, parts: int, seconds: float = 0.0) -> tuple[list[Any], Wave]:

@@ -64,10 +64,10 @@ def proposed(smiles: str) -> Sampled:
 def seeded(ledger: Ledger, folder: Path, molecules: tuple[str, ...] = ("CO", "CCO"), text: str = TEXT) -> Built:
     """A campaign that has proposed its seeds."""
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n", encoding="utf-8")
-    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     with Driver(built, source=seed_source) as driver:
         driver.run()
-    return open_stored(ledger, built.row.name, "test")
+    return open_stored(ledger, built.row.name, "test").built
 
 
 def runner_of(built: Built, worker: Worker, policy: BatchPolicy | None = None) -> RolloutRunner:
@@ -90,7 +90,7 @@ def copied(built: Built, folder: Path) -> Iterator[Built]:
     with closing(sqlite3.connect(source)) as ours, closing(sqlite3.connect(target)) as theirs:
         ours.backup(theirs)
     ledger = Ledger(str(target), artifacts=folder / "artifacts")
-    yield open_stored(ledger, built.row.name, "test")
+    yield open_stored(ledger, built.row.name, "test").built
     ledger.close()
 
 

@@ -31,7 +31,7 @@ LACKS = "this RDKit has no Contrib/SA_Score/sascorer.py"
 def unverified(ledger: Ledger, tmp_path: Path) -> Built:
     """A campaign whose seeds no rung has looked at."""
     (tmp_path / "molecules.csv").write_text("smiles\nCO\n", encoding="utf-8")
-    return create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")[0]
+    return create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test").built
 
 
 def answered(built: Built, *outcomes: Outcome) -> None:

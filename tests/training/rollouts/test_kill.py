@@ -27,7 +27,7 @@ PLAN = RolloutPlan(groups=1, siblings=4, turns=2, policy="scripted")
 def _killed(url: str, artifacts: str, name: str, at: int, counted: Any) -> None:
     """Takes one step, and kills its own process before a database statement. counted: statements of the step."""
     ledger = Ledger(url, artifacts=Path(artifacts))
-    built = open_stored(ledger, name, "test")
+    built = open_stored(ledger, name, "test").built
     with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
         runner = runner_of(built, worker)
         groups = runner.continued()

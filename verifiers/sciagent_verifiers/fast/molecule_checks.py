@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -76,7 +77,7 @@ def _patterns() -> tuple[Any, ...]:
 def _three_rings(small: Sequence[Ring]) -> str | None:
     if len(small) > MOST_THREE_RINGS:
         return f"{len(small)} three-membered rings; at most {MOST_THREE_RINGS} are taken for real"
-    for atom, n in Counter(atom for ring in small for atom in ring).items():
+    for atom, n in Counter(chain.from_iterable(small)).items():
         if n > MOST_THREE_RINGS_AT_AN_ATOM:
             return f"atom {atom + 1} is in {n} three-membered rings; at most {MOST_THREE_RINGS_AT_AN_ATOM}"
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property
+from itertools import chain
 from typing import Any
 
 _MASS = {"C": 12.011, "H": 1.008, "N": 14.007, "O": 15.999}  # g/mol
@@ -62,7 +63,7 @@ class Drawing:
 
     def atoms(self, smarts: str) -> int:
         """Returns the number of atoms in any match."""
-        return len({i for match in self.mol.GetSubstructMatches(_pattern(smarts)) for i in match})
+        return len(set(chain.from_iterable(self.mol.GetSubstructMatches(_pattern(smarts)))))
 
     @cached_property
     def hydrogens(self) -> int:

@@ -219,7 +219,9 @@ def screen(mol: Any, more: Sequence[Rule] = ()) -> tuple[Hazard, ...]:
     more: rules besides those that ship. Fragments are screened together.
     """
     drawing = Drawing(mol)
-    rules = [rule for element in ("", *drawing.counts) for rule in _by_element().get(element, ())]
+    rules = list[Rule]()
+    for element in ("", *drawing.counts):
+        rules.extend(_by_element().get(element, ()))
     alerts: dict[str, Hazard] = {rule.name: rule for rule in (*rules, *more) if rule.matches(drawing)}
     alerts |= {substance.name: substance for substance in _whole(drawing)}
     return tuple(sorted(alerts.values(), key=lambda alert: GROUPS.index(alert.group)))
