@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,26 +114,26 @@ def import_(
     With --campaign and --rung they are old values of the same measurement: they become answers of that rung, so that
     the campaign learns from them. They cost nothing.
     """
-    if (campaign is None) != (rung is None):
-        raise UsageError("--campaign and --rung belong together: old values are answers of a rung of a campaign")
-    if campaign is not None and rung is not None:
+    if campaign is not None or rung is not None:
         others: dict[str, object] = {
             "--method": method,
             "--basis": basis,
             "--phase": phase,
             "--cost": cost,
-            "--subject": subject != MOLECULE_KIND,
-            "--parent": parent,
-            "--ph": ph is not None,
-            "--skip-bad": skip_bad,
-            "--replicate": replicate,
-            "--dry-run": dry_run,
             "--keep": keep,
         }
-        if given := [option for option, value_given in others.items() if value_given]:
-            raise UsageError(f"{given[0]} does not go with --rung: the rung of the campaign says what was measured")
-        columns = value_columns(value, uncertainty or [])
-        _load_old(campaign, rung, file, columns, column or "smiles", revise or "", ledger, as_who or user(), json)
+        others |= {"--parent": parent, "--skip-bad": skip_bad, "--replicate": replicate, "--dry-run": dry_run}
+        others |= {"--ph": ph is not None, "--subject": subject != MOLECULE_KIND}
+        _load_old(
+            *_rung_of_old_values(campaign, rung, others),
+            file,
+            value_columns(value, uncertainty or []),
+            column or "smiles",
+            revise or "",
+            ledger,
+            as_who or user(),
+            json,
+        )
         return
     if not method:
         raise UsageError("say how the values were obtained: --method experiment, or --campaign and --rung")
@@ -162,6 +162,19 @@ def import_(
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
     put_answer(vars(report), json, (), note)
+
+
+def _rung_of_old_values(campaign: str | None, rung: str | None, others: Mapping[str, object]) -> tuple[str, str]:
+    """Returns the campaign and the rung whose answers are loaded. others: options that do not go with them.
+
+    Raises UsageError.
+    """
+    if campaign is None or rung is None:
+        raise UsageError("--campaign and --rung belong together: old values are answers of a rung of a campaign")
+    given = [option for option, value in others.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} does not go with --rung: the rung of the campaign says what was measured")
+    return campaign, rung
 
 
 def _load_old(

@@ -215,10 +215,15 @@ def workers(
         listed = store.reported_since(connection, now - timedelta(days=int(every)))
         running = store.running(connection)
         queues = overview.queues(connection)
-        lacking = [why for queue in queues if queue.slots for why in store.never(connection, queue.queue)]
+        lacking = list[str]()
+        for queue in queues:
+            if queue.slots:
+                lacking += store.never(connection, queue.queue)
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
-    lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
+    lines = list[str]()
+    for worker in listed:
+        lines += _worker_lines(worker, jobs[worker.name], now)
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
     lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
     put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))

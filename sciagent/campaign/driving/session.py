@@ -3,7 +3,8 @@ jobs.
 
 Local and remote jobs have the same interface. A long job is chosen only when a worker is free, so that the choice uses
 the latest evidence. A short job is claimed ahead, one for each worker, since a worker would otherwise wait for the
-ledger. Jobs share a call only if their verifier declares how many it takes together.
+ledger: jobs of 0.15 s on two cores would take 17 % longer, and jobs that do nothing 40 %. Jobs share a call only if
+their verifier declares how many it takes together.
 """
 
 from __future__ import annotations
