@@ -1,6 +1,6 @@
 """Reads the turns of models from the ledger, each with the messages that it answered.
 
-The places of an episode's answers in its training rows, and the conditions under which they were drawn.
+An episode's answers have places in its training rows, and conditions under which they were drawn.
 """
 
 from __future__ import annotations

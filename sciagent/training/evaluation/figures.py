@@ -2,7 +2,7 @@
 
 Intervals by a hierarchical bootstrap: tasks are drawn with replacement, then seeds within each drawn task.
 
-Draws hits against verifications by arm, with bands.
+A chart shows hits against verifications by arm, with bands.
 """
 
 from __future__ import annotations

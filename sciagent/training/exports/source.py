@@ -1,20 +1,16 @@
-"""Reads a folder that `sciagent dataset build` made, some rows at a time.
+"""A data set read for export: its rows, some at a time, in the forms that trainers take, and the files of an export.
 
-Writes the files of an export: a Parquet file for each split, and the loader that goes with them.
+An export has a Parquet file for each split, and the loader that goes with them. Trainers that sample themselves get the
+openings of episodes as prompts.
 
-Yields the openings of episodes: prompts for trainers that sample themselves.
+Messages are objects of JSON: no key without a value, and the arguments of calls as objects. A Parquet struct gives
+every message every key, with nulls; chat templates take a null for a value. Many templates also write the arguments as
+JSON themselves, so that a text would be quoted twice.
 
-Messages as objects of JSON: no key without a value, and the arguments of calls as objects.
-
-A Parquet struct gives every message every key, with nulls; chat templates take a null for a value. Many templates also
-write the arguments as JSON themselves, so that a text would be quoted twice.
-
-Splits rows of token ids into a prompt and a response, for trainers that compute probabilities themselves.
-
-Such trainers take the probability of a token among all tokens, at the temperature at which it was drawn. They cannot
-make a grammar again, so tokens that were sampled under one get no gradient here.
-
-The table of token rows for packages that name the same fields differently.
+Trainers that compute probabilities themselves get rows of token ids, split into a prompt and a response. They take the
+probability of a token among all tokens, at the temperature at which it was drawn. They cannot make a grammar again, so
+tokens that were sampled under one get no gradient here. Packages that name the same fields differently have a table of
+token rows.
 """
 
 from __future__ import annotations

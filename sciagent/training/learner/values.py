@@ -1,8 +1,5 @@
-"""The value head at work: values of turns at the start of a step, and the loss by which it learns.
-
-Advantages of the turns of episodes, from their rewards and from what a value head expects.
-
-A policy with a value head, which is a linear layer on the last hidden states.
+"""The value head of a policy: a linear layer on the last hidden states, its loss, and the advantages that follow from
+it.
 
 The layer predicts in units of its targets: a value is `centre + scale * layer(state)`, where centre and scale are the
 running mean and standard deviation of the targets. Its learning rate then fits rewards of any size. When both change,

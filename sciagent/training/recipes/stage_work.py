@@ -1,10 +1,8 @@
-"""The work of a stage: episodes, a training run, or an audit; and the comparison of its policy with the one before.
+"""The work of a stage of a recipe: episodes, a training run or an audit, and the gate at its end.
 
-Rolls out the episodes of a stage in every task.
+Episodes are rolled out in every task.
 
-The gate of a stage: its policy and the one before, on the same tasks and seeds at equal verification cost.
-
-The tasks of training runs that the stages of a recipe stand for.
+The gate compares the stage's policy with the one before, on the same tasks and seeds at equal verification cost.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A tool call proposes in its middle and needs the result to go on. So each episod
 pauses at such a rung. When all episodes have paused or ended, each rung runs once for all of them. Nothing depends on
 the order: the greenlets take turns in one thread, and no episode sees another.
 
-Several processes that share the batches of inline rungs, which take longer than fast ones.
+Inline rungs take longer than fast ones, so several processes share their batches.
 """
 
 from __future__ import annotations
