@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.proposers.objectives import REPORTED, objective
 from benchmarks.proposers.oracle import BudgetSpentError, Oracle, auc, start_set
 from sciagent.agent.proposers.evolve import GeneticSearch
-from sciagent.chemistry.subjects.molecule import MoleculeEdits
+from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits
 
 HERE = Path(__file__).resolve().parent
 PEER = "mol-ga==0.2.1"

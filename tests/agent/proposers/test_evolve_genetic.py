@@ -13,7 +13,7 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers import evolve
 from sciagent.agent.proposers.evolve import FLOOR, HALF_LIFE, KEEP, GeneticSearch, OperatorChoice, decay, rank
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
-from sciagent.chemistry.subjects.molecule import MoleculeEdits, scaffold_of
+from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits, scaffold_of
 from tests.support.hash_seeds import outputs
 
 START = ("c1ccccc1", "CCO", "CC(=O)O", "c1ccncc1", "C1CCCCC1", "CCN(CC)CC", "COc1ccccc1", "CC#N")

@@ -1,0 +1,133 @@
+"""The edits of molecules, as an edit set."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+from rdkit import Chem
+
+from sciagent.chemistry.editing import edits, named, parts
+from sciagent.chemistry.editing.edits import EditLimits, canonical
+from sciagent.chemistry.editing.named import NAMED_EDITS, Site
+from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.subjects.base import EditSet
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.evidence import content_hash
+
+TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
+
+
+class MoleculeEdits(EditSet):
+    """Graph edits and crossovers of molecules."""
+
+    named = NAMED_EDITS
+    operations = edits.OPERATIONS
+    crossovers = edits.CROSSOVERS
+    # common steps of synthesis are drawn most; edits of single atoms and bonds must first succeed
+    shares = {
+        "chain crossover": 4.0,
+        "add substituent to a saturated atom": 0.5,
+        "append atom": 0.5,
+        "insert atom": 0.5,
+        "take out atom": 0.5,
+        "change element": 0.5,
+        "change bond order": 0.5,
+        "open ring": 0.25,
+        "close ring": 0.5,
+    }
+
+    @cached_property
+    def tables_hash(self) -> str:
+        return content_hash({name: value for name, value in vars(parts).items() if name.isupper()})
+
+    def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> EditLimits:
+        """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
+        most = EditLimits.max_heavy_atoms if size is None else size
+        if not checks:
+            return EditLimits(max_heavy_atoms=most)
+        last = checks[-1]
+        return EditLimits(
+            elements=tuple(last.elements),
+            min_heavy_atoms=last.min_heavy_atoms,
+            max_heavy_atoms=min(most, *(each.max_heavy_atoms for each in checks)),
+            max_rings=last.max_rings,
+            min_ring_size=last.min_ring_size,
+            max_ring_size=min(EditLimits.max_ring_size, last.max_ring_size or EditLimits.max_ring_size),
+            charges=tuple(last.charges),
+            defined_stereo=last.undefined_stereo == "refuse",
+            forbidden=tuple(last.forbid_smarts),
+            required=tuple(last.require_smarts),
+        )
+
+    def too_large(self, candidate: Candidate, limits: EditLimits) -> str | None:
+        assert isinstance(candidate, Molecule)
+        heavy = candidate.heavy_atoms
+        most = limits.max_heavy_atoms
+        return None if heavy <= most else f"{heavy} heavy atoms are too many to edit; the limit is {most}"
+
+    def mutate(self, text: str, rng: random.Random, operation: str, limits: EditLimits) -> str | None:
+        edited = edits.mutate(text, rng, operations=(operation,), limits=limits)
+        return None if edited is None else edited[0]
+
+    def cross(
+        self, parents: tuple[str, str], rng: random.Random, limits: EditLimits, operation: str | None = None
+    ) -> tuple[str, str] | None:
+        operations = edits.CROSSOVERS if operation is None else (operation,)
+        return edits.crossover(*parents, rng, operations=operations, limits=limits)
+
+    def group(self, text: str) -> str:
+        return scaffold_of(text)
+
+    def sites(self, text: str) -> Sequence[Site]:
+        return named.sites(text)
+
+    def described_sites(self, candidate: Candidate) -> list[str]:
+        assert isinstance(candidate, Molecule)
+        if candidate.heavy_atoms > TOO_LARGE or not (places := named.sites(candidate.smiles)):
+            return []
+        return [f"atoms: {_numbered(candidate.smiles)}", "sites, number name @atoms:", *_by_edits(places)]
+
+    def choices(
+        self, text: str, edit: str, what: str | None = None, where: int | None = None
+    ) -> list[tuple[str, Site]]:
+        return named.choices(text, edit, what, where)
+
+    def children(self, text: str, edit: str, what: str | None, where: int, limits: EditLimits) -> list[str]:
+        return named.children(text, edit, what, where, limits)
+
+
+@lru_cache(maxsize=20_000)
+def scaffold_of(smiles: str) -> str:
+    """Returns the Murcko scaffold as SMILES, without stereochemistry. Molecules without rings are grouped by size."""
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    mol: Any = Chem.MolFromSmiles(smiles)
+    if mol is None:
+        return ""
+    Chem.RemoveStereochemistry(mol)
+    murcko: Any = MurckoScaffold
+    scaffold = Chem.MolToSmiles(murcko.GetScaffoldForMol(mol))
+    return scaffold or f"{mol.GetNumHeavyAtoms()} atoms without a ring"
+
+
+def _numbered(smiles: str) -> str:
+    """Returns the SMILES with atom numbers, from 1."""
+    mol = canonical(smiles)
+    for atom in mol.GetAtoms():
+        atom.SetAtomMapNum(atom.GetIdx() + 1)
+    return str(Chem.MolToSmiles(mol, canonical=False))
+
+
+def _by_edits(places: Sequence[Site]) -> list[str]:
+    groups: dict[str, list[str]] = {}
+    for site in places:
+        first = site.places[0]
+        atoms = first[:1] if site.kind == "substituent" else first
+        alike = f" x{len(site.places)}" if len(site.places) > 1 else ""
+        text = f"{site.number} {site.name} @{'-'.join(str(a + 1) for a in atoms)}{alike}"
+        fitting = ", ".join(edit.name for edit in NAMED_EDITS.values() if edit.fits(site))
+        groups.setdefault(fitting, []).append(text)
+    return [f"{fitting}: {'; '.join(texts)}" for fitting, texts in groups.items()]
