@@ -38,32 +38,32 @@ def call(*arguments: object) -> Result:
 
 
 def test_a_folder_is_pointed_to_and_not_copied(home: Path, folder: Path) -> None:
-    added = call("add", folder, "--name", "mine")
+    added = call(folder, "--name", "mine")
     assert added.exit_code == 0 and f"mine@{hashlib.sha256(b'weights').hexdigest()[:12]}" in added.stdout
     assert [path.name for path in (home / "mine").iterdir()] == ["model.json"]
-    [one] = json.loads(call("list", "--json").stdout)
+    [one] = json.loads(call("--json").stdout)
     assert one["name"] == "mine" and one["folder"] == str(folder) and one["fault"] is None
     assert one["sha256"] == hashlib.sha256(b"weights").hexdigest()
     assert one["template_sha256"] == hashlib.sha256(b"{{ messages }}").hexdigest()
-    assert "mine@" in call("list").stdout
-    assert call("remove", "mine").exit_code == 0
+    assert "mine@" in call().stdout
+    assert call("mine", "--remove").exit_code == 0
     assert (folder / "model.safetensors").read_bytes() == b"weights"
-    assert call("list").stdout == "" and list(home.iterdir()) == []
+    assert call().stdout == "" and list(home.iterdir()) == []
 
 
 def test_a_model_added_again_changes_nothing_unless_its_content_is_another(home: Path, folder: Path) -> None:
-    first = call("add", folder)
-    again = call("add", folder)
+    first = call(folder)
+    again = call(folder)
     assert (first.exit_code, again.exit_code, again.stdout) == (0, 0, first.stdout)
     assert "some-model is here already, with the same content" in again.stderr
     (folder / "model.safetensors").write_bytes(b"other weights")
-    other = call("add", folder)
+    other = call(folder)
     assert isinstance(other.exception, UsageError) and "--name" in str(other.exception)
 
 
 def test_a_name_is_the_folders_unless_another_is_given(home: Path, folder: Path) -> None:
-    assert call("add", folder).exit_code == 0
-    assert call("add", folder, "--name", "other").exit_code == 0
+    assert call(folder).exit_code == 0
+    assert call(folder, "--name", "other").exit_code == 0
     assert [one.name for one in models.installed()] == ["other", "some-model"]
 
 
@@ -74,8 +74,8 @@ def test_a_name_is_no_path(home: Path, folder: Path, name: str) -> None:
     for act in (lambda: models.add_folder(folder, name, print), lambda: models.remove(name), lambda: models.find(name)):
         with pytest.raises(UsageError, match="is no name"):
             act()
-    for arguments in (("add", folder, f"--name={name}"), ("remove", "--", name)):
-        assert isinstance(call(*arguments).exception, UsageError) or (name == "" and arguments[0] == "add")
+    for arguments in ((folder, f"--name={name}"), ("--remove", "--", name)):
+        assert isinstance(call(*arguments).exception, UsageError) or (name == "" and arguments[0] == folder)
     assert (home.parent / "up").is_dir() and folder.is_dir()
 
 
@@ -93,13 +93,13 @@ def test_only_models_are_removed(home: Path, folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"])
 def test_a_folder_that_is_no_chat_model_is_refused(home: Path, folder: Path, missing: str) -> None:
     (folder / missing).unlink()
-    refused = call("add", folder)
+    refused = call(folder)
     assert isinstance(refused.exception, UsageError)
     assert missing.split(".")[-1] in str(refused.exception) and not list(home.glob("*"))
 
 
 def test_weights_that_changed_or_went_are_noticed(home: Path, folder: Path) -> None:
-    call("add", folder)
+    call(folder)
     weights = folder / "model.safetensors"
     stat = weights.stat()
     weights.write_bytes(b"changed")
@@ -107,11 +107,11 @@ def test_weights_that_changed_or_went_are_noticed(home: Path, folder: Path) -> N
     with pytest.raises(models.ModelError, match="changed since"):
         models.find("some-model")
     weights.unlink()
-    assert "is gone" in call("list").stdout and call("list").exit_code == 0
+    assert "is gone" in call().stdout and call().exit_code == 0
 
 
 def test_a_card_that_cannot_be_read_says_so(home: Path, folder: Path) -> None:
-    call("add", folder)
+    call(folder)
     (home / "some-model" / "model.json").write_text('{"name": 1}')
-    assert isinstance(call("list").exception, models.ModelError)
-    assert call("remove", "some-model").exit_code == 0
+    assert isinstance(call().exception, models.ModelError)
+    assert call("some-model", "--remove").exit_code == 0

@@ -14,7 +14,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -381,17 +381,21 @@ class EndpointPolicy:
                 response = await self._client.chat.completions.with_raw_response.create(**request)
                 return str(response.text)
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._running_loop()).result()
+        return self._submit(asked()).result()
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """Returns the event loop; starts it in its own thread at the first request."""
+    def _submit(self, coroutine: Coroutine[Any, Any, str]) -> concurrent.futures.Future[str]:
+        """Starts a coroutine in the event loop, whose thread is started at the first request.
+
+        This is done under the lock, so that `close` cancels each coroutine that was started.
+        """
         with self._starting:
             if self._closed:
+                coroutine.close()
                 raise RuntimeError("the campaign stops")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
-            return self._loop
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         """Cancels the open requests and stops the event loop."""
