@@ -50,6 +50,7 @@ FOLDERS_OF_PARTS = (
     "sciagent/training/exports/formats",
     "sciagent/training/exports/loaders",
     "verifiers/sciagent_verifiers",
+    "simulators/sciagent_simulators/programs",
     "bench/sciagent_bench/rivals",
 )
 """Folders whose modules are one of a kind each, so that a small one may have one importer: the list of its kind."""
