@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -10,9 +11,10 @@ from typing import Any
 
 from sciagent.agent.messages import PolicyError
 
-# one layout per value: a model cannot fill its limit with spaces, and more tokens are forced
+# only one way to write each value: no tokens are wasted on spaces, and more tokens have no alternative
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-WORD = 32  # tokens in a number of a row
+TOKENS_PER_WORD = 32  # one bit for each token in an int32
+ALL_ALLOWED = -1  # an int32 with all bits set
 
 
 class ConstrainedAnswer:
@@ -20,7 +22,7 @@ class ConstrainedAnswer:
 
     def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
         """tokens: the tokenizer in llguidance's format. Raises PolicyError if the schema cannot be enforced."""
-        self.matcher = _begun(tokens, json.dumps(schema)).deep_copy()
+        self.matcher = _fresh_matcher(tokens, json.dumps(schema)).deep_copy()
         self.vocabulary = tokens.vocab_size
         if self.matcher.is_error():
             raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
@@ -31,7 +33,7 @@ class ConstrainedAnswer:
 
 
 def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[int, PolicyError]:
-    """Writes which tokens may come next; only end tokens may after a complete answer. Returns errors by row.
+    """Writes into `bits` which tokens may come next; only end tokens may after a complete answer. Returns errors by row.
 
     answers: by their row. bits: (n, words) as `all_allowed` makes them; a row with an error keeps all tokens.
     """
@@ -41,21 +43,22 @@ def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[i
     errors = {}
     for row, answer in answers.items():
         if answer.matcher.is_error():
-            bits[row] = -1
+            bits[row] = ALL_ALLOWED
             errors[row] = PolicyError(f"the schema cannot be followed further: {answer.matcher.get_error()}")
     return errors
 
 
 @cache
 def _threads(process: int) -> Any:
-    """Returns the threads of a process: those of its parent do not run in a fork, where they would be waited for."""
+    """Returns the thread pool of a process. process: the key under which it is kept, since after a fork the pool of the
+    parent would wait for ever."""
     from llguidance import LLExecutor
 
     return LLExecutor()
 
 
 @lru_cache(maxsize=16)
-def _begun(tokens: Any, schema: str) -> Any:
+def _fresh_matcher(tokens: Any, schema: str) -> Any:
     """Returns the matcher of an answer that has not begun. It is copied, since it takes long to make."""
     from llguidance import LLMatcher
 
@@ -66,15 +69,18 @@ def all_allowed(n: int, vocabulary: int) -> Any:
     """Returns (n, words) int32, in NumPy, in which every token may come next."""
     import numpy as np
 
-    return np.full((n, -(-vocabulary // WORD)), -1, dtype=np.int32)
+    words = math.ceil(vocabulary / TOKENS_PER_WORD)
+    return np.full((n, words), ALL_ALLOWED, dtype=np.int32)
 
 
 def packed(masks: Any) -> Any:
     """Returns (n, words) int32 from (n, v) booleans, both in NumPy."""
     import numpy as np
 
-    bits = np.zeros((len(masks), -(-masks.shape[1] // WORD) * WORD), dtype=bool)
-    bits[:, : masks.shape[1]] = masks
+    n, vocabulary = masks.shape
+    words = math.ceil(vocabulary / TOKENS_PER_WORD)
+    bits = np.zeros((n, words * TOKENS_PER_WORD), dtype=bool)
+    bits[:, :vocabulary] = masks
     return np.packbits(bits, axis=1, bitorder="little").view(np.int32)
 
 
@@ -82,8 +88,10 @@ def unpacked(bits: Any, vocabulary: int) -> Any:
     """Returns (n, v) booleans, on the device of the bits. bits: (n, words) int32, in PyTorch."""
     import torch
 
-    each = 2 ** torch.arange(8, dtype=torch.uint8, device=bits.device)
-    return (bits.view(torch.uint8)[:, :, None] & each).ne(0).flatten(1)[:, :vocabulary]
+    bit_values = 2 ** torch.arange(8, dtype=torch.uint8, device=bits.device)
+    as_bytes = bits.view(torch.uint8)
+    is_set = (as_bytes[:, :, None] & bit_values).ne(0)
+    return is_set.flatten(1)[:, :vocabulary]
 
 
 def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
@@ -93,9 +101,12 @@ def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
     """
     bits = all_allowed(len(ids), answer.vocabulary)
     for place, token in enumerate(ids):
-        for error in allow_next({place: answer}, bits).values():
-            raise error
-        if not bits[place, token // WORD] >> token % WORD & 1:
+        errors = allow_next({place: answer}, bits)
+        if place in errors:
+            raise errors[place]
+        word, bit = divmod(token, TOKENS_PER_WORD)
+        is_allowed = (bits[place, word] >> bit) & 1
+        if not is_allowed:
             raise ValueError(f"its schema does not allow output id {place}, {token}")
         if place < len(ids) - 1:
             answer.take(token)

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -68,7 +68,8 @@ class ControlDraws:
         share = control.spec.share or SHARE
         why = f"control: drawn with a chance of {share:g}"
         n = slots if left is None else min(slots, left)
-        return [Choice(id_, control.rules.position, 0.0, share, why) for id_ in self._waiting[:n]]
+        position = control.rules.position
+        return [Choice(id_, position, index=0.0, propensity=share, why=why) for id_ in self._waiting[:n]]
 
     def take(self, started: Collection[int]) -> None:
         """Removes candidates for which the control was started or its evidence reused."""
@@ -90,8 +91,8 @@ class ControlDraws:
         self._look_at = time.monotonic() + max(LOOK_SECONDS, took / LOOK_SHARE)
 
 
-LATER = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
-EXACT = ("n", "kind", "measured_level", "is_used")
+PLACED_WITHOUT_REFIT = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
+EQUAL_FIELDS = ("n", "kind", "measured_level", "is_used")
 ALIKE = 1e-9  # relative difference of two fits that counts as none
 
 
@@ -105,7 +106,7 @@ def refit(connection: Connection, built: Built) -> None:
         for name, fit in fits.items():
             if _has_changed(rung.all_fits.get(name), fit):
                 changed.setdefault(rung.id, {})[name] = fit
-                if name in rung.fits or fit.is_used:
+                if name in rung.fits or fit.is_used:  # it was used, or is used now: placements depend on it
                     lowest = min(lowest, position)
                 rung.all_fits[name] = fit
                 line = fit.sentence(rung.spec.rung, built.row.units.get(name))
@@ -116,7 +117,7 @@ def refit(connection: Connection, built: Built) -> None:
 
 
 def _has_changed(old: Fit | None, new: Fit) -> bool:
-    if old is None or any(getattr(old, name) != getattr(new, name) for name in EXACT):
+    if old is None or any(getattr(old, name) != getattr(new, name) for name in EQUAL_FIELDS):
         return True
     pairs = ((old.slope, new.slope), (old.intercept, new.intercept), (old.mean_absolute_error, new.mean_absolute_error))
     return not all(math.isclose(a, b, rel_tol=ALIKE, abs_tol=1e-12) for a, b in pairs)
@@ -125,7 +126,9 @@ def _has_changed(old: Fit | None, new: Fit) -> bool:
 def _place_again(connection: Connection, built: Built, lowest: int) -> None:
     """Places the candidates again that have an answer of the rung at position `lowest` or of a higher one."""
     c = t.campaign_candidate.c
-    query = sa.select(c.candidate_id).where(c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(LATER))
+    query = sa.select(c.candidate_id).where(
+        c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(PLACED_WITHOUT_REFIT)
+    )
     for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
         before = Place.from_columns(standings.get(connection, built.row.id, candidate_id))
         settle_again(connection, built, candidate_id, before)
@@ -210,7 +213,8 @@ class Driver:
     def _crews(self, connection: Connection) -> tuple[Crew, ...]:
         """Returns the crew that takes new jobs and, with a local pool, a second one for an earlier driver's remote
         jobs."""
-        remote = RemoteJobs(self.session, self.pace, self._executor, not self._runs_locally, connection)
+        takes_new = not self._runs_locally
+        remote = RemoteJobs(self.session, self.pace, self._executor, takes_new, connection)
         if self._runs_locally:
             return self._with_people(LocalJobs(self.session, self.pace, self._workers, self._bell), connection), remote
         return (self._with_people(remote, connection),)
@@ -222,13 +226,15 @@ class Driver:
         return JointCrew(computers, WorldJobs(self.session, self.pace, connection))
 
     def release(self) -> None:
-        """Gives the lease back if this driver still holds it; also after the ledger was unreachable at the exit."""
+        """Gives the lease back if this driver still holds it. May be called again if the ledger was unreachable at the
+        exit."""
         with self.built.ledger.begin() as connection:
             campaigns.release_driver(connection, self.session.lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         away = isinstance(error, _AWAY)  # another driver may continue from the last commit
-        with suppress(*_AWAY) if away else nullcontext():
+        ignored = _AWAY if away else ()
+        with suppress(*ignored):
             self.intake.source.close()
         for crew in self.session.crews:
             crew.close()
@@ -248,8 +254,8 @@ class Driver:
     def run(self, on_step: Callable[[], None] = lambda: None) -> CampaignState:
         """Steps the campaign until it ends; returns its state. on_step: called before each step and at the end."""
         gc.freeze()  # spares garbage collection of loaded objects, which took a tenth of the time at 10^5 candidates
-        often = gc.get_threshold()
-        gc.set_threshold(GARBAGE, *often[1:])
+        thresholds = gc.get_threshold()
+        gc.set_threshold(GARBAGE, *thresholds[1:])
         try:
             while True:
                 on_step()
@@ -258,7 +264,7 @@ class Driver:
                     on_step()
                     return ended
         finally:
-            gc.set_threshold(*often)
+            gc.set_threshold(*thresholds)
             gc.unfreeze()
 
     def step(self, wait: float = 0.25) -> CampaignState | None:
@@ -328,7 +334,9 @@ class Driver:
         source = self.intake.source
         asked = self.intake.is_asking
         self.intake.is_asking = False
-        if (asked and source.is_ready) or not (self.running or (asked and source.is_busy)):
+        can_propose = asked and source.is_ready
+        awaits_model = asked and source.is_busy
+        if can_propose or not (self.running or awaits_model):
             return
         if self.session.crews[-1].running:
             seconds = min(seconds, REMOTE_SECONDS)
@@ -359,7 +367,9 @@ class Driver:
             with session.built.ledger.read() as connection:
                 session.count_hits(connection)
         started = self._dispatch()
-        if proposed or started or self.running or self._awaits_model or self._gets_going():
+        if proposed or started or self.running or self._awaits_model:
+            return None
+        if self._try_what_is_left():
             return None
         return session.nothing_left(self.intake.ended, self.intake.starved, self._shortfall)
 
@@ -368,12 +378,12 @@ class Driver:
         """Whether a model was asked that has not answered yet."""
         return self.intake.is_asking and self.intake.source.is_busy
 
-    def _gets_going(self) -> bool:
-        """Tries what is left to try in a campaign in which nothing runs and no job could start: rungs that wait for the
-        first one, which cannot start either, and then the proposer. Returns whether the campaign goes on.
+    def _try_what_is_left(self) -> bool:
+        """Called when nothing runs and nothing could start. First tries the rungs that were held back for the first
+        one, then asks the proposer. Returns whether the campaign goes on.
 
-        While more candidates release more of the budget, the proposer is asked although others wait. Each such turn
-        makes proposals, of which there is a limited number, or is barren, and the proposer ends after some of these.
+        If the budget is released in proportion to the proposals, the proposer is asked although candidates wait. This
+        ends, since the number of proposals is limited, and that of barren turns too.
         """
         if self.intake.holding:
             self.intake.holding = False
@@ -389,18 +399,18 @@ class Driver:
             campaigns.set_state(connection, self.built.row.id, state, why)
             wake_again(connection, self.session, state)
             self.session.log(connection, "ended", state=state, why=why)
-            if ending != INTERRUPTED and state is not CampaignState.WAITING:  # a dispatcher goes on with these
+            is_resumed_by_dispatcher = ending == INTERRUPTED or state is CampaignState.WAITING
+            if not is_resumed_by_dispatcher:
                 campaigns.host(connection, self.built.row.id, False)
         return state
 
     def _dispatch(self, preferred_only: bool = False) -> bool:
-        """Fills the crew's slots with jobs; returns True if a job was started or evidence reused. preferred_only: only
-        jobs that a person promoted."""
+        """Fills the crew's slots with jobs. Returns True if a job was started, evidence was reused, or a directive is
+        waiting. preferred_only: only jobs that a person promoted."""
         crew = self.session.crews[0]
         acted = False
-        reused = True
         self._shortfall = None
-        while reused and crew.has_room:
+        while crew.has_room:
             with self.session.begin() as connection:
                 self._look(connection)  # under the lock, so that all earlier directives are known when jobs are chosen
                 if self.mailbox.halts:
@@ -409,16 +419,21 @@ class Driver:
                 if not slots.wanted:
                     return acted
                 resume_queued(connection, self.session, crew, slots, preferred_only)
-                reused = self._check(connection, crew, slots)
-                reused |= not preferred_only and self._promote(connection, crew, slots)
-            acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
+                reused = self._start_control(connection, crew, slots)
+                if not preferred_only:
+                    reused = self._promote(connection, crew, slots) or reused
+            started = crew.launch()  # after the commit, so that no job runs that is not in the ledger
+            acted = acted or started > 0 or reused
+            if not reused:
+                break
         return acted
 
-    def _check(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
+    def _start_control(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the control on candidates that were drawn for it; returns True if evidence was reused."""
         chosen = self._draws.due(connection, not self.running, slots.open, slots.wanted)
         done = promote(connection, self.session, chosen, crew, slots)
-        self._draws.take({choice.id for choice in chosen} - {c.id for c in (*done.refused, *done.unplaced)})
+        not_started = {choice.id for choice in (*done.refused, *done.unplaced)}
+        self._draws.take({choice.id for choice in chosen} - not_started)
         return done.reused
 
     def _promote(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:

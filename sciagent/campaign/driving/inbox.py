@@ -73,8 +73,10 @@ class Mailbox:
                 self._stop(f"stopped {reason}", bool(directive.payload.get("now")))
             elif directive.verb is Verb.AMEND:
                 self._amend()
-            elif directive.verb in (Verb.PAUSE, Verb.RESUME) and (directive.verb is Verb.PAUSE) != self.paused:
-                self._pause(directive, f"paused {reason}")
+            elif directive.verb in (Verb.PAUSE, Verb.RESUME):
+                wants_pause = directive.verb is Verb.PAUSE
+                if wants_pause != self.paused:
+                    self._set_paused(wants_pause, directive, f"paused {reason}")
 
     def _stop(self, reason: str, now: bool) -> None:
         session = self._session
@@ -84,10 +86,10 @@ class Mailbox:
                 completing.call_back(connection, session.built.row.id)
             session.abort()
 
-    def _pause(self, directive: Directive, reason: str) -> None:
+    def _set_paused(self, paused: bool, directive: Directive, reason: str) -> None:
         """Pauses or resumes the campaign. A pause does not count as wall time."""
         session = self._session
-        self.paused = not self.paused
+        self.paused = paused
         self._heart.count(not self.paused)
         if not self.paused:
             session.budget.rest(time.monotonic() - self._paused_at)
@@ -132,7 +134,7 @@ class Intake:
 
     def __init__(self, source: Source, connection: Connection, campaign_id: int) -> None:
         self.source = source
-        self._over: ProposalsEnd | None = None  # the end by the proposer itself
+        self._ended_by_itself: ProposalsEnd | None = None
         self._barren = 0  # number of successive turns without a new candidate
         self.recount(connection, campaign_id)
 
@@ -141,9 +143,12 @@ class Intake:
         self.n_proposals = campaign_counts.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
     def propose(self, session: DriverSession, insist: bool = False) -> bool:
-        """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. insist: also if more wait, or the
-        first paid rung has not answered yet, since nothing that waits can start. Returns True if there was a turn, or
-        if the proposer has just ended."""
+        """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. Returns True if there was a turn,
+        or if the proposer has just ended.
+
+        insist: asks even if enough candidates wait, or the first paid rung has not answered yet. Used when none of them
+        can start.
+        """
         built = session.built
         budget = session.budget
         purchasing = session.purchasing
@@ -157,7 +162,7 @@ class Intake:
             with built.ledger.read() as connection:  # each proposal may be verified within the turn
                 limit = min(limit, session.verifications_left(connection) or 0)
         purchasing.come = self._share_made(built)
-        self.ended = self._over or self._limit_reached(session, limit)
+        self.ended = self._ended_by_itself or self._limit_reached(session, limit)
         if self.ended is not None:
             if self.ended.state is not CampaignState.FAILED:  # after a failure the rest of the budget is kept
                 purchasing.come = 1.0
@@ -173,7 +178,7 @@ class Intake:
         return not self.holding and self._turn(limit, budget)
 
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
-        """Returns the limit of the budget that allows no more proposals for good. limit: number of proposals that it
+        """Returns why the budget will never allow another proposal; None if it may. limit: number of proposals that it
         allows now."""
         spec = session.built.spec
         budget = session.budget
@@ -188,7 +193,10 @@ class Intake:
         """Returns the share of all proposals that were made so far; None if their total is unknown."""
         totals = (built.spec.budget.proposals, self.source.total)
         known = [total for total in totals if total is not None]
-        return min(1.0, max(self.n_proposals, 1) / max(min(known), 1)) if known else None
+        if not known:
+            return None
+        total = max(min(known), 1)
+        return min(1.0, max(self.n_proposals, 1) / total)  # at least one, since a turn is about to be made
 
     def _turn(self, limit: int, budget: BudgetTracker) -> bool:
         """Runs the proposer's next turn; returns True if there was one, or if the proposer has no more."""
@@ -200,15 +208,15 @@ class Intake:
             fault = self.source.fault
             total = self.source.total
             if fault is not None:
-                self._over = ProposalsEnd(fault, CampaignState.FAILED)
+                self._ended_by_itself = ProposalsEnd(fault, CampaignState.FAILED)
             elif total is not None:
-                self._over = ProposalsEnd(f"all {total} candidates of the proposer were proposed")
+                self._ended_by_itself = ProposalsEnd(f"all {total} candidates of the proposer were proposed")
             else:
-                self._over = ProposalsEnd("the proposer has no more candidates")
+                self._ended_by_itself = ProposalsEnd("the proposer has no more candidates")
             return True
         budget.spend(taken.cost)
         self.n_proposals += taken.n_proposals
         self._barren = self._barren + 1 if taken.barren else 0
         if self._barren >= self.source.patience:
-            self._over = ProposalsEnd(f"nothing new in {self._barren} turns of the proposer")
+            self._ended_by_itself = ProposalsEnd(f"nothing new in {self._barren} turns of the proposer")
         return True

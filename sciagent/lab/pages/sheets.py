@@ -11,7 +11,7 @@ import hashlib
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import product
 
 import segno
 from markupsafe import Markup
@@ -39,14 +39,14 @@ from sciagent.web.site import site_of, to, visitor
 MOST_ROWS = 500
 MOST_BYTES = 2_000_000
 FIXED = ("task", "code", "smiles")
-WORDS = ("not_obtained", "why", "comment")
+TEXT_COLUMNS = ("not_obtained", "why", "comment")
 PARTS = ("value", "unit", "spread")
 MANY_CELLS = "it has more cells than the head; write a decimal point, and put texts with commas in quotation marks"
 pages = Pages()
 
 
-class TrialRunError(Exception):
-    """Undoes the transaction of a trial run."""
+class UndoError(Exception):
+    """Undoes the transaction of a trial run, or of a sheet with a fault."""
 
 
 @dataclass
@@ -58,7 +58,8 @@ class SheetRow:
     fault: str = ""
     fault_in: str = ""
     """The column that is at fault; empty for the whole row."""
-    done: str = ""
+    result: str = ""
+    """What came of it: `evidence`, `for review`, or `known`."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
 
@@ -88,12 +89,15 @@ def template(request: Request) -> Response:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
         shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
-    units = {asked.property: asked.units[0] for asked in chain.from_iterable(task.asks for task in shown)}
+    units: dict[str, str] = {}
+    for task in shown:
+        for question in task.asks:
+            units[question.property] = question.units[0]
     columns = list(product(units, PARTS))
     names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([*FIXED, *names, *WORDS])
+    writer.writerow([*FIXED, *names, *TEXT_COLUMNS])
     for task in shown:
         asked = {each.property for each in task.asks}
         cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
@@ -109,7 +113,8 @@ def sheet_form(request: Request) -> Response:
 
 @pages.post("/sheet", RouteRule(Right.WORK))
 def sheet(request: Request) -> Response:
-    """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
+    """Tries a sheet and shows what is wrong. If the form says `write=yes`, all rows are written, or none if one has a
+    fault."""
     site = site_of(request)
     who = visitor(request)
     form = request.state.form
@@ -181,7 +186,8 @@ def _mark_repeated(rows: Sequence[SheetRow]) -> None:
 
 def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
     kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
-    return SheetRow(line, kept, MANY_CELLS if None in cells else "")
+    has_extra = None in cells  # DictReader puts surplus cells there
+    return SheetRow(line, kept, MANY_CELLS if has_extra else "")
 
 
 def _fault_of_head(head: str, columns: Sequence[str]) -> str:
@@ -197,7 +203,11 @@ def _fault_of_head(head: str, columns: Sequence[str]) -> str:
 def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
     """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
     reader = TaskReader(ledger)
-    ready = [(row, *found) for row in sheet.rows if (found := _ready(ledger, reader, sheet, row, who, rights))]
+    ready = []
+    for row in sheet.rows:
+        entry_of_row = _ready(ledger, reader, sheet, row, who, rights)
+        if entry_of_row is not None:
+            ready.append((row, *entry_of_row))
     try:
         with ledger.begin() as connection:
             claiming.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
@@ -209,10 +219,10 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
                     row.fault = str(error)
                     continue
                 row.is_beyond = bool(done.overdrawn)
-                row.done = "known" if done.was_known else "for review" if done.in_review else "evidence"
+                row.result = "known" if done.was_known else "for review" if done.in_review else "evidence"
             if is_trial or not sheet.is_right:
-                raise TrialRunError
-    except TrialRunError:
+                raise UndoError
+    except UndoError:
         return
     sheet.written = True
 
@@ -245,7 +255,9 @@ def _column_of(fault: str, columns: Sequence[str]) -> str:
     """Returns the column of an answer that is at fault, by what is said of it; empty for the whole row."""
     if "is no reason" in fault:
         return "not_obtained"
-    column = f"{'spread' if 'uncertainty' in fault else 'value'}.{fault.partition(':')[0]}"
+    part = "spread" if "uncertainty" in fault else "value"
+    name = fault.partition(":")[0]
+    column = f"{part}.{name}"
     return column if column in columns else ""
 
 
@@ -269,13 +281,14 @@ def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Map
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
-        if name and part in PARTS and name not in asked and row.cells.get(column) and part != "unit":
+        is_value = part in ("value", "spread")
+        if is_value and name and name not in asked and row.cells.get(column):
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
     return TypedForm(row.cells).answer_texts(task.asks)
 
 
-MOST = 200
+MOST_LABELS = 200
 
 
 @pages.get("/labels", RouteRule(Right.READ))
@@ -285,7 +298,7 @@ def labels(request: Request, codes: str = "") -> Response:
     who = visitor(request)
     shown = []
     with site.ledger.read() as connection:
-        for code in [each for each in codes.split(",") if each.strip()][:MOST]:
+        for code in [each for each in codes.split(",") if each.strip()][:MOST_LABELS]:
             sample = samples.find(connection, read_code(code))
             if sample is None:
                 raise UsageError(f"no vial has the code {code[:20]}")

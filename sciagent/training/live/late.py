@@ -1,11 +1,11 @@
 """Late verdicts: groups whose rewards changed after they were trained on are trained on the difference, or refused.
 
-A difference of advantages is trained at the recorded behaviour, and counts as it would have counted in the step of the
-group. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
+It trains on the new advantage minus the old one, with the recorded log-probabilities and with the weight that it would
+have had in the group's own step. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
 gradient of the first training and that of the difference add up to that of the final reward. The entropy bonus and the
 divergence from the reference counted in the first training, and do not count again.
 
-Gathers what a step is trained on: groups whose siblings earned differently.
+`Gatherer` collects what a step is trained on: groups whose siblings earned differently.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LateVerdicts:
         self._context = context
         self._lag = lag
         opened = {name: open_for_people(ledger, name) for name in campaigns}
-        self._campaigns = {name: built for name, built in opened.items() if built.bought}
+        self._campaigns = {name: built for name, built in opened.items() if built.bought}  # its rungs run as jobs
         self._known: dict[int, TrainedGroup] = {}
         with ledger.read() as connection:
             now = read_watermark(connection)
@@ -65,11 +65,11 @@ class LateVerdicts:
         """Campaign and id of the groups whose rewards changed too late."""
 
     def trained(self, step: int, groups: Sequence[RewardedGroup]) -> None:
-        """Notes the groups of a step, those that taught nothing among them."""
-        total = sum(row.trained for group in groups for row in group.rows)
+        """Notes the groups of a step, including those that taught nothing."""
+        n_trained_tokens = sum(row.trained for group in groups for row in group.rows)
         for group in groups:
             if group.campaign in self._campaigns:
-                self._known[group.id] = TrainedGroup(step, group, total)
+                self._known[group.id] = TrainedGroup(step, group, n_trained_tokens)
 
     def restore(self, run: str, done: int, seen: Mapping[str, int], refused: Sequence[tuple[str, int]]) -> None:
         """Goes on after a restart. run: its id. done: the last step. seen, refused: as they were after it."""
@@ -81,6 +81,7 @@ class LateVerdicts:
             with self._ledger.read() as connection:
                 rows = groups.of_campaign(connection, built.row.id)
                 mine = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
+                # in the order of their uses, so that the last one of a group remains
                 last = {group: version for group, _, version in training.of_groups(connection, list(mine))}
                 for id_, number in mine.items():
                     if number <= done:
@@ -91,14 +92,17 @@ class LateVerdicts:
     def _as_trained(self, connection: Connection, built: Built, group_id: int, version: int | None) -> RewardedGroup:
         """Returns a group with the rewards with which it was used last. version: None for one that was not."""
         if version is None:
-            return RewardedGroup(group_id, 0, built.row.name)
+            return RewardedGroup(group_id, version=0, campaign=built.row.name)  # never used
         used = rewards.get(connection, version)
         return waves.read(connection, built, used, [group_id], self._context)[0]
 
     @property
     def look_before(self) -> Mapping[str, int]:
-        """The watermark from which a restart looks at the evidence of each campaign: that of the look before the last,
-        which repeats the last one for groups that were under way. What was trained then has no difference any more."""
+        """The watermark from which a restart looks at the evidence of each campaign.
+
+        It is that of the look before the last: a restart repeats the last look, since groups may have been under way.
+        Groups that were trained meanwhile show no difference.
+        """
         return self._look_before
 
     def changed(self, step: int) -> list[TrainedGroup]:
@@ -128,26 +132,32 @@ class LateVerdicts:
             }
         self._look_before[name] = self._last_look[name]
         self._last_look[name] = now
-        self._not_trained_yet[name] = {id_ for id_ in ids if id_ > max(self._known, default=0)}
+        newest = max(self._known, default=0)  # groups are numbered as they are sampled; later ones were not trained yet
+        self._not_trained_yet[name] = {id_ for id_ in ids if id_ > newest}
         mine = [self._known[id_] for id_ in sorted(ids) if id_ in self._known]
-        for each in self._known.values():
-            if step - each.step > self._lag:
-                each.group = replace(each.group, rows=[])  # what cannot be trained again need not be held
+        self._forget_rows_beyond_lag(step)
         self.refused |= {(name, each.group.id) for each in mine if step - each.step > self._lag}
         return [each for each in mine if step - each.step <= self._lag]
 
+    def _forget_rows_beyond_lag(self, step: int) -> None:
+        """Drops the rows of groups that cannot be trained again."""
+        for each in self._known.values():
+            if step - each.step > self._lag:
+                each.group = replace(each.group, rows=[])
+
     def close(self, steps: int) -> None:
         """Refuses all groups whose rewards have changed after the last step. steps: their number."""
+        beyond_every_lag = steps + self._lag + 2
         for name in self._campaigns:
-            self._with_new_evidence(name, steps + self._lag + 2)
+            self._with_new_evidence(name, beyond_every_lag)
 
 
 def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total: int) -> list[TrainingRow]:
     """Returns rows with the change of the advantages; none if nothing changed.
 
     before: as they were trained; tokens without an advantage had 0. total: number of tokens that the step has trained.
-    The rows are for one gradient of their own, the mean over their tokens; they are scaled so that a difference counts
-    as much as the advantage has counted in the mean over the step. They train the policy gradient alone.
+    They are scaled by own tokens / tokens of the step, so that the mean over the rows weighs what they weighed in the mean
+    over the step. They train the policy gradient alone.
     """
     known = {row.ids: row for row in before}
     own = sum(row.trained for row in now)
