@@ -182,7 +182,8 @@ def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> No
     run_settings = settings_for(folder, arm, tasks, begin, sizes)
     ledger, steps = Ledger(str(folder / f"{arm.name}.db")), given.steps
     while True:
-        begun, before = time.monotonic(), len(steps_of(run_settings.out))
+        begun = time.monotonic()
+        before = len(steps_of(run_settings.out))
         train_live(run_settings.with_changes(steps=steps), ledger, tell)
         per_step = (time.monotonic() - begun) / max(1, len(steps_of(run_settings.out)) - before)
         more_steps = int(SHARE * (end - time.monotonic()) / per_step)

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: tables, paragraphs, and the answer to Ctrl-C.
+"""Shows answers in a terminal: tables, paragraphs, and the answer to Ctrl-C.
 
 A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
 is tab-separated text with a header, and each paragraph is one line.

@@ -1,4 +1,4 @@
-"""What a laboratory and sciagent exchange: questions of world verifiers, people's answers, and codes of samples.
+"""Messages between a laboratory and sciagent: questions of world verifiers, people's answers, and codes of samples.
 
 A code has ten signs that people do not mistake for each other, and one that shows a misread sign.
 

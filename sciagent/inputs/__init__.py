@@ -1,1 +1,1 @@
-"""What comes from files and the environment: YAML documents and their validation, input files, settings."""
+"""Reads YAML documents, input files and environment variables, and validates them."""

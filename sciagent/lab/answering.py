@@ -291,7 +291,7 @@ def _measured_by(new: NewSubmission) -> str:
 
 Meaning = Literal["measured", "reviewed", "approved"]
 MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
-"""What a signature may mean."""
+"""The meanings that a signature can have."""
 
 
 def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:

@@ -1,4 +1,4 @@
-"""What the installed verifiers declare, and whether each can run on this machine: `sciagent verifiers` and `sciagent
+"""Tells what installed verifiers declare, and whether each can run on this machine: `sciagent verifiers` and `sciagent
 engines`.
 
 `python -m sciagent.verification.availability` answers for the environment of that interpreter. The question, as JSON on

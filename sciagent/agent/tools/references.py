@@ -1,4 +1,4 @@
-"""What a model names: candidates by notation, number or the first digits of the key, and predictions of their
+"""Finds what a model names: candidates by notation, number or the first digits of the key, and predictions of their
 properties.
 
 A number is given to each candidate that an episode lists or proposes, in that order. It names the same candidate until

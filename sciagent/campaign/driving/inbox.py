@@ -1,4 +1,4 @@
-"""What reaches a driver from outside: people's directives, and candidates from the proposer when too few are waiting.
+"""Takes in people's directives, and asks the proposer for candidates when too few are waiting.
 
 The directives are pause, resume, stop and amend.
 """

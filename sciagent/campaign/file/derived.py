@@ -1,4 +1,4 @@
-"""What a campaign file asks to be computed from measured values: derived properties and calibrations.
+"""Keys of a campaign file for values that are computed from measured ones: derived properties and calibrations.
 
 A derived property has a name, a unit, and rungs that measure the parts of its formula. A calibration is for one rung
 and one property.

@@ -1,4 +1,4 @@
-"""What a proposer is told of earlier candidates: whether one is new, what resembles it, and which are the best so far.
+"""Compares proposals with earlier candidates: whether one is new, what resembles it, and which are the best so far.
 
 A proposal may be new in the candidate itself, or in its family.
 """

@@ -1,4 +1,4 @@
-"""What instruments and scripts need: the list of tasks, and a way to post a result, with a token."""
+"""Routes for instruments and scripts: the list of tasks, and a way to post a result, with a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tables are made of: the metadata, the functions that define a table, and column types of both databases.
+"""Parts of tables: the metadata, the functions that define a table, and column types of both databases.
 
 The types are times in UTC, storable texts, and JSON.
 """

@@ -1,4 +1,4 @@
-"""What training leaves in the ledger: evaluations, uses of turns, and groups of rollouts with new verdicts.
+"""Records of training in the ledger: evaluations, uses of turns, and groups of rollouts with new verdicts.
 
 A complete evaluation is written once, under the hash of what was asked and answered. A use of a turn says which policy
 was trained on it, with which version of rewards. Groups have new verdicts if the ladder has decided on their candidates

@@ -45,7 +45,7 @@ def test_a_killed_driver_leaves_nothing(misbehaving: Path, tmp_path: Path, verif
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
     driver.stdout.close()
-    assert wait_until(lambda: not carrying(mark) and not list(scratch.iterdir()), 3), carrying(mark)
+    assert wait_until(lambda: not carrying(mark) and not list(scratch.iterdir()), 15), carrying(mark)
 
 
 def test_a_driver_killed_while_its_worker_imports_leaves_nothing(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_a_driver_killed_while_its_worker_imports_leaves_nothing(tmp_path: Path)
     driver.kill()
     driver.wait()
     driver.stdout.close()
-    assert wait_until(lambda: not carrying(mark) and not list(scratch.iterdir()), 3), carrying(mark)
+    assert wait_until(lambda: not carrying(mark) and not list(scratch.iterdir()), 15), carrying(mark)

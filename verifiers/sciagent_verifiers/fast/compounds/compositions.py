@@ -1,4 +1,4 @@
-"""What follows from a composition alone: tolerance factors of perovskites, and how few countries the elements come
+"""Descriptors of a composition alone: tolerance factors of perovskites, and how few countries the elements come
 from.
 
     t   = (r_A + r_X) / (sqrt(2) (r_B + r_X))                  Goldschmidt; cubic perovskites have about 0.9 to 1
