@@ -33,7 +33,7 @@ class ConstrainedAnswer:
 
 
 def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[int, PolicyError]:
-    """Writes into `bits` which tokens may come next; only end tokens may after a complete answer. Returns errors by row.
+    """Writes into `bits` which tokens may come next: after a complete answer end tokens alone. Returns errors by row.
 
     answers: by their row. bits: (n, words) as `all_allowed` makes them; a row with an error keeps all tokens.
     """

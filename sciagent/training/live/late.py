@@ -1,9 +1,9 @@
 """Late verdicts: groups whose rewards changed after they were trained on are trained on the difference, or refused.
 
 It trains on the new advantage minus the old one, with the recorded log-probabilities and with the weight that it would
-have had in the group's own step. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
-gradient of the first training and that of the difference add up to that of the final reward. The entropy bonus and the
-divergence from the reference counted in the first training, and do not count again.
+have had in the group's own step. The policy gradient is linear in the advantages as long as no ratio is clipped. So at
+the same weights the gradient of the first training plus the gradient of the difference is the gradient of the final
+reward. The entropy bonus and the divergence from the reference counted in the first training, and do not count again.
 
 `Gatherer` collects what a step is trained on: groups whose siblings earned differently.
 """
@@ -156,8 +156,8 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
     """Returns rows with the change of the advantages; none if nothing changed.
 
     before: as they were trained; tokens without an advantage had 0. total: number of tokens that the step has trained.
-    They are scaled by own tokens / tokens of the step, so that the mean over the rows weighs what they weighed in the mean
-    over the step. They train the policy gradient alone.
+    The changes are scaled by own tokens / tokens of the step, so that the mean over the rows gives them the weight that
+    they had in the mean over the step. They train the policy gradient alone.
     """
     known = {row.ids: row for row in before}
     own = sum(row.trained for row in now)
