@@ -91,7 +91,9 @@ def import_(
         None, help="RESOURCE=NUMBER or RESOURCE=COLUMN: what each row cost, such as money=40. Repeat it."
     ),
     column: str | None = typer.Option(None, help="The column with the structures; default: smiles."),
-    subject: str = typer.Option(MOLECULE_KIND, help="What the rows are about: molecule or crystal."),
+    subject: str = typer.Option(
+        MOLECULE_KIND, help="What the rows are about: molecule, crystal, or the name of another installed subject."
+    ),
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
     ph: float | None = typer.Option(
         None, min=0, max=14, help="The values are those of the protonation states at this pH, as in a campaign."

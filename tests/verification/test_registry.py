@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.verification import registry
@@ -70,7 +71,7 @@ def with_(**attributes: Any) -> type:
             with_(opinion=True, reusable=False, tier=Tier.HIGH_FIDELITY),
             "an opinion is of the tier simulation at best, and not reusable",
         ),
-        (with_(kind="protein"), "kind must be one of any, crystal, molecule, not 'protein'"),
+        (with_(kind="protein"), f"kind must be one of {', '.join(('any', *subject_names()))}, not 'protein'"),
         (with_(programs=("orca",)), "programs must be a tuple of sciagent.programs.Program, not ('orca',)"),
         (with_(Settings=dict), "Settings must be a subclass of sciagent.verification.contract.Settings"),
         (with_(measures=lambda self: ()), "measures must be a property; write @property above it"),

@@ -63,7 +63,9 @@ class CampaignSpec(Part):
 
     campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
     description: str = Field("", description="Free text for people.")
-    subject: SubjectName = Field(description="What the candidates are: molecule or crystal.")
+    subject: SubjectName = Field(
+        description="The kind of the candidates: molecule, crystal, or the name of another installed subject."
+    )
     seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
     standardise: Standardise = Field(
         "refuse",
