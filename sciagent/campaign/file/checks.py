@@ -62,30 +62,40 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
     objectives = _items(data, "objectives")
     ladder = _items(data, "ladder")
-    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
+    valid_objectives = _valid_parts(ObjectiveSpec, objectives)
     deciding, controls = _rungs(ladder, base)
     subject = data.get("subject")
     terminal = data.get("terminal")
     return Draft(
         subject=subject if subject in subject_names() else None,
-        objectives=good_objectives,
+        objectives=valid_objectives,
         ladder=deciding,
         labels=tuple(_label(item) for item in ladder if not is_control(item)),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
         goal=_valid_or_none(GoalSpec, data.get("goal")),
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
-        all_objectives=len(good_objectives) == len(objectives),
+        all_objectives=len(valid_objectives) == len(objectives),
         scheduler=scheduler_class(_stated(data.get("scheduler"), "kind") or PricedSpec.name()),
         standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
         controls=controls,
-        derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
+        derived=_valid_parts(DerivedSpec, _items(data, "derived")),
     )
+
+
+def _valid_parts(model: type[PartType], items: Sequence[Any], base: Path | None = None) -> dict[int, PartType]:
+    """Returns the valid items of a list, by position in the file."""
+    valid = {}
+    for position, item in enumerate(items):
+        part = _valid_or_none(model, item, base)
+        if part is not None:
+            valid[position] = part
+    return valid
 
 
 def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec], dict[int, RungSpec]]:
     """Returns the valid rungs that decide, and the valid controls, by position in the file."""
-    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    valid = _valid_parts(RungSpec, ladder, base)
     deciding = {i: rung for i, rung in valid.items() if not rung.control}
     return deciding, {i: rung for i, rung in valid.items() if rung.control}
 
@@ -124,8 +134,9 @@ def check_together(parts: Draft) -> None:
         if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
             message = "hits need acceptance limits, and no objective has any"
             faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
-        for name in parts.budget.rungs if parts.budget else ():
-            _check_label(name, ("budget", "rungs", name), parts, faults)
+        if parts.budget is not None:
+            for name in parts.budget.rungs:
+                _check_label(name, ("budget", "rungs", name), parts, faults)
         all_rungs = len(parts.ladder) == len(parts.labels)
         if parts.ranking is not None and all_rungs and parts.terminal in parts.labels:
             _check_ranking(parts, parts.ranking, faults)
@@ -155,7 +166,10 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
     for i, label in enumerate(parts.labels):
-        if label is not None and (first := parts.labels.index(label)) < i:
+        if label is None:
+            continue
+        first = parts.labels.index(label)
+        if first < i:
             faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
     for i, rung in (*parts.ladder.items(), *parts.controls.items()):
         kind = verifier_class(rung.verifier)
@@ -197,12 +211,15 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
     """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
-    weekly = set() if parts.budget is None or parts.budget.until is not None else set(parts.budget.rates())
+    if parts.scheduler is not PricedSpec or parts.budget is None or parts.budget.until is not None:
+        return
     taken = set[str]()
     for rung in parts.ladder.values():
         if rung.lab is not None:
             taken |= rung.lab.cost.total().keys()
-    if parts.scheduler is PricedSpec and (name := next(iter(sorted(weekly & taken)), None)):
+    endless = sorted(taken & set(parts.budget.rates()))
+    if endless:
+        name = endless[0]
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
         faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)
 
@@ -222,8 +239,8 @@ def _check_opinions(parts: Draft, faults: Faults) -> None:
 
 
 def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
-    """Adds a fault for a derived property whose parts are not measured, and for a gate on it at another rung than the
-    one after which it is known. Returns the label of that rung by property."""
+    """Adds a fault for a derived property whose parts are not measured, and for a gate at a rung where the gated
+    property is not known. Returns, by derived property, the label of the rung after which it is known."""
     if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
         return {}
     ladder = [parts.ladder[i] for i in sorted(parts.ladder)][: parts.labels.index(parts.terminal) + 1]

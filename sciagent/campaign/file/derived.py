@@ -150,16 +150,19 @@ def calibrations(
 ) -> tuple[WantedCalibration, ...]:
     """Returns the calibrations, in ladder order. terminal: position of the terminal rung.
 
-    An objective asks for that of the highest rung up to the terminal one that measures it; a rung for those of the
-    properties that its gate or an objective names.
+    An objective asks for the calibration of the highest rung up to the terminal one that measures it. A rung asks for
+    calibrations of the properties that its gate or an objective names.
     """
     wanted: dict[tuple[int, str], CalibrateSpec] = {}
     for position, rung in enumerate(ladder):
         if rung.calibrate is not None:
             wanted |= {(position, name): rung.calibrate for name in _named(rung, objectives)}
     for objective in objectives:
-        if objective.calibrate is not None and (at := _highest(objective.property, ladder[: terminal + 1])) is not None:
-            wanted[at, objective.property] = objective.calibrate
+        if objective.calibrate is None:
+            continue
+        position_of_highest = _highest(objective.property, ladder[: terminal + 1])
+        if position_of_highest is not None:
+            wanted[position_of_highest, objective.property] = objective.calibrate
     return tuple(WantedCalibration(*place, stated) for place, stated in sorted(wanted.items()))
 
 
@@ -171,7 +174,7 @@ def check_calibrations(
     faults: Faults,
 ) -> None:
     """Adds a fault for a calibration without a property, with several levels, stated twice, or beside derived
-    properties, whose recorded values are made from values that are not calibrated.
+    properties: their recorded values are made from values that are not calibrated.
 
     objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. has_derived:
     whether the campaign has derived properties.
@@ -208,11 +211,13 @@ def _check_objective(
     objective: ObjectiveSpec, rungs: Sequence[RungSpec], place: Sequence[str | int], faults: Faults
 ) -> None:
     """Adds a fault if the rung that measures the objective cannot be calibrated. rungs: up to the terminal one."""
-    if (at := _highest(objective.property, rungs)) is None:
+    position = _highest(objective.property, rungs)
+    if position is None:
         return  # another check reports this
-    _check_levels(rungs[at], objective.property, place, faults)
-    if rungs[at].calibrate is not None:
-        message = f'rung "{rungs[at].rung}", which measures it, states calibrate, too'
+    rung = rungs[position]
+    _check_levels(rung, objective.property, place, faults)
+    if rung.calibrate is not None:
+        message = f'rung "{rung.rung}", which measures it, states calibrate, too'
         faults.add(place, message, "state it in one place")
 
 
@@ -229,4 +234,8 @@ def _named(rung: RungSpec, objectives: Sequence[ObjectiveSpec]) -> list[str]:
 
 
 def _highest(name: str, ladder: Sequence[RungSpec]) -> int | None:
-    return next((i for i in reversed(range(len(ladder))) if name in ladder[i].measured()), None)
+    """Returns the position of the highest rung that measures the property; None if no rung does."""
+    for position in reversed(range(len(ladder))):
+        if name in ladder[position].measured():
+            return position
+    return None

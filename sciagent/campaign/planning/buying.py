@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
-from sciagent.campaign.planning.inputs import SURE, Step
+from sciagent.campaign.planning.inputs import MAX_CORRELATION, Step
 from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
@@ -153,7 +153,7 @@ def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
         for place, step in enumerate(steps[:-1]):
             tells = step.tells[objective]
             r: float = getattr(tells, ends.get(place, "middle"))
-            square = 1 - FLOOR if tells.kind == "decides" else min(r, SURE) ** 2
+            square = 1 - FLOOR if tells.kind == "decides" else min(r, MAX_CORRELATION) ** 2
             odds[np.arange(1 << m) >> place & 1 == 1] += square / (1 - square)
         shares.append(odds / (1 + odds))
     return shares
