@@ -138,7 +138,7 @@ class CandidateFacts:
             known = {id_: self.states[id_] for id_ in sorted(of_record)}
             self._worth[record] = valuations(built, connection, known, as_of, law, spec, record)
         paid = [rung.verifier.computation for rung in built.paid]
-        fits = set()
+        fits = set[tuple[str, str]]()
         for rung in rungs_as_of(built, connection, as_of):
             fits.update((name, fit.measured_level) for name, fit in rung.fits.items())
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)

@@ -82,8 +82,8 @@ def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
     if missing:
         raise UsageError(
             f'campaign "{row.name}" has the rung {missing[0]}, a function of a notebook or a script, which this '
-            "process does not have: go on where the function is defined, with run(); status, best, explain, report and export "
-            "work here"
+            "process does not have: go on where the function is defined, with run(); status, best, explain, report and "
+            "export work here"
         )
     name = f"{row.name} (as stored)"
     base = Path(row.base)

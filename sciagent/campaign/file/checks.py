@@ -294,8 +294,9 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
         if first != i:
             path = ("objectives", i, "property")
             faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
-    unclear = not len(parts.ladder) == len(parts.labels) == len(set(parts.labels))
-    if unclear or parts.terminal not in parts.labels:
+    are_rungs_valid = len(parts.ladder) == len(parts.labels)
+    are_labels_unique = len(parts.labels) == len(set(parts.labels))
+    if not are_rungs_valid or not are_labels_unique or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
     measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | set(derived)
@@ -311,17 +312,20 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     ladder = list(parts.ladder.values())
     fast = {rung.rung for rung in ladder if rung.at_once}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
-    chosen = ranking.rung or next(reversed(paid), None)
+    ranking_rung = ranking.rung
+    if ranking_rung is None and paid:
+        ranking_rung = paid[-1]
     if ranking.rung is not None and ranking.rung not in paid:
         why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
         near = did_you_mean(ranking.rung, paid)
         hint = f"paid rungs there: {', '.join(paid) or 'none'}"
         faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
-    run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
-    left_out = _measured(ladder) - _measured(run)
+    run_labels = {*fast, ranking_rung, parts.terminal}
+    rungs_run = [rung for rung in ladder if rung.rung in run_labels]
+    properties_left_out = _measured(ladder) - _measured(rungs_run)
     for objective in parts.objectives.values():
-        if objective.property in left_out:
+        if objective.property in properties_left_out:
             message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
             path = ("scheduler", "rung" if ranking.rung else "kind")
             faults.add(path, message, "name that rung, or use another scheduler")
@@ -335,6 +339,7 @@ def _measured(rungs: Iterable[RungSpec]) -> set[str]:
 
 
 def _label(item: Any) -> str | None:
+    """Returns the label of a rung, valid or not; None if it is unknown."""
     label = _stated(item, "rung")
     verifier = _stated(item, "verifier")
     if label is None and isinstance(verifier, str):
@@ -353,6 +358,7 @@ def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _valid_or_none(part: type[PartType], value: Any, base: Path | None = None) -> PartType | None:
+    """Returns the value as a valid part of the file; None if it is not valid."""
     if isinstance(value, part):
         return value
     try:

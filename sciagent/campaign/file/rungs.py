@@ -21,7 +21,7 @@ from sciagent.campaign.file.goals import (
     fault_of,
     window_fault,
 )
-from sciagent.campaign.file.lab import AHEAD, LabSpec
+from sciagent.campaign.file.lab import DEFAULT_OPEN_TASKS, LabSpec
 from sciagent.domain import states
 from sciagent.domain.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
@@ -300,7 +300,7 @@ class RungSpec(Part):
         """Returns the largest number of tasks of the rung that nobody has claimed. weekly: limit of lab_slots."""
         if self.lab is not None and self.lab.ahead is not None:
             return self.lab.ahead
-        return AHEAD if weekly is None else max(1, round(WEEKS * weekly))
+        return DEFAULT_OPEN_TASKS if weekly is None else max(1, round(WEEKS * weekly))
 
     @property
     def at_once(self) -> bool:

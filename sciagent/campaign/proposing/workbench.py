@@ -295,8 +295,16 @@ class CampaignWorkbench:
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == self._built.subject.screen:
-                said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
-                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=new.entry.turn_id, **said)
+                log_blocked(
+                    connection,
+                    self._built.row.id,
+                    key=key,
+                    text=given.text,
+                    reason=place.reason or "",
+                    detail=place.detail,
+                    turn_id=new.entry.turn_id,
+                    operation=given.operation[:100],
+                )
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
@@ -327,10 +335,11 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
-        """Writes one attempt for what a fast rung computed in a turn; of an inline rung, one for each candidate."""
-        mine = [entry for entry in self._entries if entry.turn_id == turn_id]
+        """Writes the results of a rung in a turn: one attempt for a fast rung, one for each candidate for an inline
+        rung."""
+        entries_of_turn = [entry for entry in self._entries if entry.turn_id == turn_id]
         batch = []
-        for entry in mine:
+        for entry in entries_of_turn:
             for computed_rung, result in entry.computed:
                 if computed_rung is rung and entry.candidate:
                     batch.append((entry.candidate, result))
@@ -348,18 +357,22 @@ class CampaignWorkbench:
             )
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
-        of_rung = {"campaign_id": self._built.row.id, "rung_id": rung.id}
-        for part in [results] if rung.is_fast else [[result] for result in results]:
-            complete_direct(connection, self._owner, part, **of_rung, turn_id=turn_id)
+        results_by_attempt = [results] if rung.is_fast else [[result] for result in results]
+        for attempt in results_by_attempt:
+            complete_direct(
+                connection, self._owner, attempt, campaign_id=self._built.row.id, rung_id=rung.id, turn_id=turn_id
+            )
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
+        """Writes a decision for each new candidate of which a rung reused evidence."""
+        shared = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
         rows = []
         for new in fresh:
             for rung, evidence_id in new.entry.reused:
-                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike})
+                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **shared})
         standings.decide(connection, self._built.row.id, rows)
 
 
 def _stored(text: str) -> str:
+    """Returns a proposed text as the ledger stores it: limited in length, without NUL characters."""
     return text[:MAX_TEXT_LENGTH].replace("\0", "\\0")

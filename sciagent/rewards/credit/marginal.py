@@ -77,12 +77,17 @@ def advantages(
 
 
 def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float | None:
-    """Returns what `rest` is worth more together with `later`. Other families cancel and may be undecided."""
+    """Returns how much more `rest` is worth together with `later`; None if undecided.
+
+    Families that `later` does not touch cancel, so that they may be undecided.
+    """
     touched = _touched(rest, later)
-    kept = [find for find in rest if touched.intersection(find.families)]
-    together = worth([*kept, *later], weight)
-    without = worth(kept, weight)
-    return None if together is None or without is None else together - without
+    touched_rest = [find for find in rest if touched.intersection(find.families)]
+    together = worth([*touched_rest, *later], weight)
+    without = worth(touched_rest, weight)
+    if together is None or without is None:
+        return None
+    return together - without
 
 
 def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:

@@ -56,7 +56,7 @@ def test_the_nearest_is_by_tanimoto_as_rdkit_has_it(ledger: Ledger) -> None:
 
 
 def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newness, "COMPARED", 3)
+    monkeypatch.setattr(newness, "MAX_COMPARED", 3)
     propose(ledger, "Cc1ccccc1", *("C" * n for n in range(1, 6)))
     [note] = propose(ledger, "CCc1ccccc1")
     assert note["compared"] == 3
