@@ -190,8 +190,9 @@ class ObjectiveSpec(Part):
         limits = [key for key in ("min", "max") if getattr(self, key) is not None]
         with Faults() as faults:
             if len(pairs) > 1 or ("window" in pairs and limits):
-                first, second, *_ = [*pairs, *limits]
-                faults.add((second,), f"{first} and {second} exclude each other; state one", WISHES)
+                keys = [*pairs, *limits]
+                message = f"{keys[0]} and {keys[1]} exclude each other; state one"
+                faults.add((keys[1],), message, WISHES)
             if not pairs and not limits:
                 faults.add((), "says nothing about what is wanted", WISHES)
             if self.scale is not None and (self.maximise or self.minimise):

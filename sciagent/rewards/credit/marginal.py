@@ -77,17 +77,12 @@ def advantages(
 
 
 def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float | None:
-    """Returns how much more `rest` is worth together with `later`; None if undecided.
-
-    Families that `later` does not touch cancel, so that they may be undecided.
-    """
+    """Returns how much more `rest` is worth together with `later`; families without a candidate of `later` cancel."""
     touched = _touched(rest, later)
     touched_rest = [find for find in rest if touched.intersection(find.families)]
     together = worth([*touched_rest, *later], weight)
     without = worth(touched_rest, weight)
-    if together is None or without is None:
-        return None
-    return together - without
+    return None if together is None or without is None else together - without
 
 
 def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
