@@ -364,7 +364,8 @@ class Pricing(Purchasing):
                     "exhaustive}` computes every candidate"
                 )
             return CampaignState.FINISHED, why
-        if too_dear := self._too_dear_for_all():
+        too_dear = self._too_dear_for_all()
+        if too_dear is not None:
             return CampaignState.BUDGET_SPENT, f"{too_dear}; {n} candidates still wait"
         return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
 
