@@ -98,7 +98,7 @@ class Stopwatch:
 
 # what of the loop is which step; the first steps are those of deciding
 STEPS: tuple[tuple[str, Any, str], ...] = (
-    ("law", Pricing, "_look"),
+    ("law", Pricing, "_evaluate"),
     ("pool", LedgerPool, "refresh"),
     ("choose", Pricing, "choose"),
     ("choose", InTurn, "choose"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 
 GROUP = "sciagent.reward_terms"
-PARTS = ("evidence", "cost")
+RESERVED_PARTS = ("evidence", "cost")
 """Parts of a turn's reward that are no terms."""
 ROUNDING = 1e-9  # a mean of values up to 1 may be above 1 by so much
 
@@ -138,25 +138,25 @@ class RewardTerm(ABC):
         """Returns the term of a turn before its weight, from -1 to 1; None while it is undecided."""
 
 
-def _points() -> Mapping[str, EntryPoint]:
+def _entry_points() -> Mapping[str, EntryPoint]:
     return installed(GROUP, "reward term")
 
 
 def term_names() -> tuple[str, ...]:
     """Returns the names of the installed terms, sorted."""
-    return tuple(sorted(_points()))
+    return tuple(sorted(_entry_points()))
 
 
 def package_of(name: str) -> str:
     """Returns `package version` of the distribution that offers an installed term."""
-    dist = _points()[name].dist
+    dist = _entry_points()[name].dist
     return f"{dist.name} {dist.version}" if dist else "unknown"
 
 
 def term_class(name: str) -> type[RewardTerm]:
     """Returns the class of an installed term. Raises UnknownNameError, or UsageError if its package does not load or
     the class breaks the contract."""
-    points = _points()
+    points = _entry_points()
     if name not in points:
         raise UnknownNameError("reward term", name, points)
     where = f'reward term "{name}" of {package_of(name)}'
@@ -167,11 +167,12 @@ def term_class(name: str) -> type[RewardTerm]:
         raise UsageError(f"{where} does not load: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, RewardTerm)):
         raise UsageError(f"{where}: {kind!r} is no subclass of sciagent.rewards.contract.RewardTerm")
-    if missing := sorted(kind.__abstractmethods__):
-        raise UsageError(f"{where}: {kind.__name__} lacks {', '.join(missing)}")
+    missing_methods = sorted(kind.__abstractmethods__)
+    if missing_methods:
+        raise UsageError(f"{where}: {kind.__name__} lacks {', '.join(missing_methods)}")
     if getattr(kind, "name", None) != name:
         raise UsageError(f"{where}: its class has to state name = {name!r}, as its entry point does")
-    if name in PARTS:
+    if name in RESERVED_PARTS:
         raise UsageError(f"{where}: every reward has a part of this name; give the term another one")
     version: object = getattr(kind, "version", None)
     if not isinstance(version, str) or not version:
@@ -223,7 +224,7 @@ def _named_faults(name: str, where: str = "") -> Iterator[None]:
     except LedgerAwayError:
         raise
     except Exception as error:
-        dist = _points()[name].dist
+        dist = _entry_points()[name].dist
         if dist is None or dist.name == OURS:
             raise
         fails = f"fails {where}".strip()

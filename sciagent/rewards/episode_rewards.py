@@ -1,14 +1,13 @@
 """Computes the rewards of a campaign's episodes at a watermark, as rows of a version.
 
-The worth of candidates at a watermark: a function of evidence, of a law and of a description of rewards.
-
-The worths and costs of the candidates of episodes, read once for all turns of a version of rewards.
+`valuations` gives the worth of candidates: a function of evidence, of a law and of a description of rewards.
+`CandidateFacts` reads worths, costs and families once for all turns. `reward_rows` makes the rows of a version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -23,7 +22,7 @@ from sciagent.rewards.credit.returns import Group, returns
 from sciagent.rewards.expectations import RewardLaw, expectations
 from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, limited, price_of, turn_rewards, worth
 from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.states import CHUNK, Records, rungs_as_of, states
+from sciagent.rewards.states import IDS_PER_READ, Records, rungs_as_of, states
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow
@@ -54,28 +53,49 @@ def valuations(
     answered; None leaves them undecided. record: utility above which a candidate is worth something; None: all of its
     payoff counts.
     """
+    state_of_id = dict(known)
     if record is not None:
-        known = {
-            id_: state if state.payoff is None else state._replace(payoff=max(0.0, state.payoff - record))
-            for id_, state in known.items()
-        }
+        for id_, state in known.items():
+            if state.payoff is not None:
+                state_of_id[id_] = state._replace(payoff=max(0.0, state.payoff - record))
     if law is not None and spec.unsettled != "settled":
-        asked = [
-            id_
-            for id_, state in known.items()
-            if state.settlement is Settlement.OPEN or (spec.unsettled == "robust" and state.chance)
-        ]
-        expected = expectations(built, connection, law, asked, as_of, record or 0.0) if asked else {}
-        if spec.unsettled == "posterior":
-            expected = _less_settling(built, connection, expected, spec)
-        known = {**known, **{id_: known[id_]._replace(expected=value) for id_, value in expected.items()}}
-    decided = (Settlement.ANSWERED, Settlement.REFUSED)
-    return {
-        id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in decided) for id_, state in known.items()
-    }
+        expected = _expected_payoffs(built, connection, state_of_id, as_of, law, spec, record)
+        for id_, payoff in expected.items():
+            state_of_id[id_] = state_of_id[id_]._replace(expected=payoff)
+    worths = {}
+    for id_, state in state_of_id.items():
+        is_settled = state.settlement in (Settlement.ANSWERED, Settlement.REFUSED)
+        worths[id_] = CandidateWorth(worth(state, spec.unsettled), is_settled)
+    return worths
 
 
-def _less_settling(
+def _expected_payoffs(
+    built: Built,
+    connection: Connection,
+    known: Mapping[int, CandidateState],
+    as_of: int,
+    law: RewardLaw,
+    spec: RewardSpec,
+    record: float | None,
+) -> dict[int, float]:
+    """Returns the payoffs that the law expects of the candidates for which the description asks it, by candidate id.
+
+    Parameters as of `valuations`.
+    """
+    ids = []
+    for id_, state in known.items():
+        has_lot = spec.unsettled == "robust" and state.chance
+        if state.settlement is Settlement.OPEN or has_lot:
+            ids.append(id_)
+    if not ids:
+        return {}
+    expected = expectations(built, connection, law, ids, as_of, record or 0.0)
+    if spec.unsettled == "posterior":
+        return _less_terminal_price(built, connection, expected, spec)
+    return expected
+
+
+def _less_terminal_price(
     built: Built, connection: Connection, expected: Mapping[int, float], spec: RewardSpec
 ) -> dict[int, float]:
     """Returns expected payoffs less the price of the terminal rung, which would still have to run, but at least 0.
@@ -84,11 +104,12 @@ def _less_settling(
     """
     terminal = built.rungs[built.terminal]
     ids = list(expected)
-    left: dict[int, float] = {}
-    for start in range(0, len(ids), CHUNK):
-        for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-            left[id_] = max(0.0, expected[id_] - price_of(terminal.declared(candidate) or {}, spec.prices))
-    return left
+    payoffs: dict[int, float] = {}
+    for start in range(0, len(ids), IDS_PER_READ):
+        for id_, candidate in candidates.load(connection, ids[start : start + IDS_PER_READ]).items():
+            price = price_of(terminal.declared(candidate) or {}, spec.prices)
+            payoffs[id_] = max(0.0, expected[id_] - price)
+    return payoffs
 
 
 class CandidateFacts:
@@ -107,27 +128,30 @@ class CandidateFacts:
         self._records = Records(built, connection, held, as_of) if built.spec.goal.kind == "best" else None
         by_record: dict[float | None, set[int]] = {}
         for row, turns in held:
-            by_record.setdefault(self._record(row), set()).update(*(turn.new_candidates for turn in turns))
-        ids = sorted(set[int]().union(*by_record.values()))
+            ids_of_record = by_record.setdefault(self._record(row), set())
+            for turn in turns:
+                ids_of_record.update(turn.new_candidates)
+        ids = sorted(set(chain.from_iterable(by_record.values())))
         self.states = states(built, connection, ids, as_of)
         self._worth: dict[float | None, Mapping[int, CandidateWorth]] = {}
         for record, of_record in by_record.items():
             known = {id_: self.states[id_] for id_ in sorted(of_record)}
             self._worth[record] = valuations(built, connection, known, as_of, law, spec, record)
         paid = [rung.verifier.computation for rung in built.paid]
-        fits = {
-            (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
-        }
+        fits = set[tuple[str, str]]()
+        for rung in rungs_as_of(built, connection, as_of):
+            fits.update((name, fit.measured_level) for name, fit in rung.fits.items())
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
         self._inline = episodes.of_computations(connection, inline, ids, as_of)
-        self._named: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self._key_and_families: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.notations: dict[int, str] = {}
-        for start in range(0, len(ids), CHUNK):
-            for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
+        """Notations of the candidates, by id."""
+        for start in range(0, len(ids), IDS_PER_READ):
+            for id_, candidate in candidates.load(connection, ids[start : start + IDS_PER_READ]).items():
                 notation = built.subject.notation(candidate)
                 self.notations[id_] = notation
-                self._named[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
+                self._key_and_families[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
 
     def _record(self, row: EpisodeRow) -> float | None:
         return None if self._records is None else self._records.of(row)
@@ -138,16 +162,22 @@ class CandidateFacts:
         proposed = []
         for id_ in turn.new_candidates:
             cost = self._costs[id_] + self._reused_cost(id_, row, turn)
-            value = worth[id_].value
-            proposed.append(ProposedCandidate(*self._named[id_], value, worth[id_].settled, cost))
+            key, families = self._key_and_families[id_]
+            proposed.append(ProposedCandidate(key, families, worth[id_].value, worth[id_].settled, cost))
         return TurnFacts(proposed, turn.cost, terms)
 
     def _reused_cost(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
-        """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost, and so
-        is, in a group of rollouts, what it reused."""
+        """Returns the cost of inline evidence that the turn reused.
+
+        The turn's own cost holds the evidence that the turn computed, and in a group of rollouts also the reused one.
+        """
         if row.group_id is not None:
             return Cost()
-        return sum((cost for by, cost in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
+        total = Cost()
+        for turn_id, cost in self._inline.get(candidate_id, ()):
+            if turn_id != turn.id:
+                total += cost
+        return total
 
 
 class _Episode(NamedTuple):
@@ -167,8 +197,9 @@ def reward_rows(
     as_of: int,
     only: Collection[int] | None = None,
 ) -> list[RewardRow]:
-    """Returns the rewards of episodes: of each its outcome first, then its turns. only: ids of trajectories, with all
-    siblings of each; None: of all.
+    """Returns the rewards of episodes: for each its outcome first, then its turns.
+
+    only: ids of trajectories, with all siblings of each; None: all trajectories.
 
     Raises UsageError for a campaign without episodes, or with terms that its candidates cannot have.
     """
@@ -176,9 +207,12 @@ def reward_rows(
     found = _episodes(built, connection, spec, law, as_of, only)
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
         group = list(members)
-        compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
-        for place, episode in enumerate(group):
-            written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
+        if group_id is not None:
+            advantages = _advantages(spec, group)
+        else:  # without siblings there is no comparison
+            advantages = [[None] * len(episode.turns) for episode in group]
+        for episode, advantages_of_turns in zip(group, advantages, strict=True):
+            written += _rows(episode, advantages_of_turns)
     return written
 
 
@@ -222,12 +256,17 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
         case "gigpo":
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
-            finds = [
-                [[Find(c.key, c.families, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
-                for episode in group
-            ]
+            finds = [_finds(episode, spec) for episode in group]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]
             return marginal.advantages(finds, costs, spec.weight)
+
+
+def _finds(episode: _Episode, spec: RewardSpec) -> list[list[Find]]:
+    """Returns the candidates that each turn of an episode found."""
+    finds = []
+    for facts in limited(episode.facts, spec):
+        finds.append([Find(found.key, found.families, found.worth) for found in facts.candidates])
+    return finds
 
 
 def _net_cost(reward: TurnReward) -> float:

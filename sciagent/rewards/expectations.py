@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.ledger_pool import BOUNDS, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.ledger_pool import CENSORING_SIGNS, ObservationSchema, observation_schema
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.ladder import PaidIndex
-from sciagent.rewards.states import CHUNK, answers_as_of
+from sciagent.rewards.states import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.aims import Aims, Bounds, Errors, expected_answers, questions
 from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
@@ -29,8 +29,8 @@ from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
-FEWEST = 8  # answers to every objective below which there is no law
-MOST = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
+LEAST_ANSWERS = 8  # answers to every objective below which there is no law
+MAX_TEACHING = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
 FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
 
 
@@ -65,8 +65,8 @@ class _Board:
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """The similarity of chosen rows."""
+class _SimilarityOfRows:
+    """The similarity of some rows."""
 
     structures: Similarity
     places: RowIndices
@@ -77,6 +77,7 @@ class _Chosen:
 
 
 def graded(aims: Aims) -> Aims:
+    """Returns the aims with the goal `best` replaced by `graded`: every candidate counts with its utility."""
     return replace(aims, kind="graded") if aims.kind == "best" else aims
 
 
@@ -85,9 +86,9 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
     schema = observation_schema(built)
     if schema is None:
         return None
-    board = _board(built, connection, schema, _taught(built, connection, as_of), as_of)
+    board = _board(built, connection, schema, _teaching_ids(built, connection, as_of), as_of)
     aims = graded(schema.aims)
-    if _decided(board, aims) < FEWEST:
+    if _n_decided(board.scores, aims) < LEAST_ANSWERS:
         return None
     stack = Stack(_structures(built, [board]))
     truths = aims.truths(board.scores)
@@ -108,14 +109,15 @@ def expectations(
 
     record: utility above which a result is worth something, unless hits are counted.
 
-    The law knows the answers up to its own watermark; of the candidates it is told what lower rungs said up to `as_of`.
-    An objective that a lower rung has decided is known. No candidate is valued by a law that its own terminal answer,
-    or those of its fold, have taught.
+    The law knows the answers up to its own watermark, and of the candidates the answers of lower rungs up to `as_of`.
+    An objective that a lower rung has decided is known. No candidate is valued by a law that learnt from its own
+    terminal answer, or from the answers of its fold.
     """
-    teaching = _board(built, connection, law.schema, _taught(built, connection, law.watermark), law.watermark)
+    teaching = _board(built, connection, law.schema, _teaching_ids(built, connection, law.watermark), law.watermark)
     asking = _board(built, connection, law.schema, candidate_ids, as_of)
     terminal = PaidIndex(len(law.schema.paid) - 1)
-    asking.scores[:, [number for number, column in enumerate(law.schema.columns) if column.at == terminal]] = np.nan
+    terminal_columns = [number for number, column in enumerate(law.schema.columns) if column.at == terminal]
+    asking.scores[:, terminal_columns] = np.nan
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
     for fold in range(FOLDS):
@@ -127,9 +129,10 @@ def expectations(
         errors = np.vstack([teaching.errors[taught], asking.errors[asked]])
         bounds = np.vstack([teaching.bounds[taught], asking.bounds[asked]])
         places = np.concatenate([taught, len(teaching.ids) + asked])
-        chosen = None if structures is None else _Chosen(structures, places)
+        similarity = None if structures is None else _SimilarityOfRows(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
-        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)), record)
+        asked_rows = np.arange(len(taught), len(scores))
+        values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record)
         if values is not None:
             expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
@@ -148,7 +151,7 @@ def _payoffs(
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
     aims = law.aims
     truths = tuple(TruthTransform.restored(truth) for truth in law.state["truths"])
-    if int((~np.isnan(scores[:, [aim.columns[-1] for aim in aims.aims]])).all(axis=1).sum()) < FEWEST // 2:
+    if _n_decided(scores, aims) < LEAST_ANSWERS // 2:
         return None
 
     def fit(known: Array, uncertain: Errors | None) -> list[Law]:
@@ -165,15 +168,17 @@ def _payoffs(
         decided = ~np.isnan(answers)
         means[number, decided] = truths[number](answers[decided])
         variances[number, decided] = FLOOR
-    share = aims.payoff(truths, scores, record).expected(means, variances)  # of what lies above the record
-    return share if aims.kind == "hits" else share * (1.0 - record)
+    payoff = aims.payoff(truths, scores, record).expected(means, variances)
+    if aims.kind == "hits":
+        return payoff
+    return payoff * (1.0 - record)  # from a share of what lies above the record to utility
 
 
-def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
-    """Returns the ids of the candidates that teach a law: members of the campaign by then, with a paid answer; at most
-    `MOST` with an answer of the terminal rung, and as many others.
+def _teaching_ids(built: Built, connection: Connection, as_of: int) -> list[int]:
+    """Returns the ids of the candidates that teach a law: members of the campaign by the watermark, with a paid answer.
 
-    A candidate that no turn proposed, as one that a person added, is a member since the first decision about it.
+    At most `MAX_TEACHING` of them have an answer of the terminal rung, and at most as many have none. A candidate that
+    no turn proposed, such as one that a person added, is a member since the first decision about it.
     """
     d = t.decision.c
     cc = t.campaign_candidate.c
@@ -183,9 +188,8 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
     by_terminal = sa.exists().where(*known, e.verifier == terminal)
-    by_paid = sa.exists().where(
-        *known, e.verifier.in_({rung.verifier.name for rung in built.rungs if not rung.is_fast})
-    )
+    paid_verifiers = {rung.verifier.name for rung in built.rungs if not rung.is_fast}
+    by_paid = sa.exists().where(*known, e.verifier.in_(paid_verifiers))
     about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
     decided_on = sa.exists().where(*about, d.watermark < as_of)
     is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))
@@ -199,50 +203,62 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
         .where(cc.campaign_id == built.row.id, is_member, by_paid)
     )
     rows = connection.execute(query).all()
-    kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]
-    taught = []
-    for kind in kinds:
-        for place in earliest(order_of(row[1] for row in kind), MOST):
-            taught.append(int(kind[place][0]))
-    return taught
+    with_terminal = [(id_, key) for id_, key, has_terminal in rows if has_terminal]
+    without_terminal = [(id_, key) for id_, key, has_terminal in rows if not has_terminal]
+    teaching_ids = []
+    for ids_and_keys in (with_terminal, without_terminal):
+        order = order_of(key for _, key in ids_and_keys)
+        for place in earliest(order, MAX_TEACHING):
+            id_, _ = ids_and_keys[place]
+            teaching_ids.append(int(id_))
+    return teaching_ids
 
 
 def _board(
     built: Built, connection: Connection, schema: ObservationSchema, candidate_ids: Sequence[int], as_of: int
 ) -> _Board:
+    """Reads candidates and their answers up to a watermark."""
     loaded: dict[int, Candidate] = {}
-    for start in range(0, len(candidate_ids), CHUNK):
-        loaded |= candidates.load(connection, candidate_ids[start : start + CHUNK])
+    for start in range(0, len(candidate_ids), IDS_PER_READ):
+        loaded |= candidates.load(connection, candidate_ids[start : start + IDS_PER_READ])
     ids = sorted(loaded, key=lambda id_: loaded[id_].key)
     shape = len(ids), len(schema.columns)
     scores = np.full(shape, np.nan)
     errors = np.zeros(shape, np.float32)
     bounds = np.zeros(shape, np.int8)
-    place = {(column.rung, column.property): number for number, column in enumerate(schema.columns)}
-    for start in range(0, len(ids), CHUNK):
-        answers = answers_as_of(built, connection, ids[start : start + CHUNK], as_of)
-        for row, id_ in enumerate(ids[start : start + CHUNK], start):
+    column_index = {(column.rung, column.property): number for number, column in enumerate(schema.columns)}
+    for start in range(0, len(ids), IDS_PER_READ):
+        ids_read = ids[start : start + IDS_PER_READ]
+        answers = answers_as_of(built, connection, ids_read, as_of)
+        for row, id_ in enumerate(ids_read, start):
             for answer in answers[id_]:
                 for measured in answer.measured:
-                    if (column := place.get((answer.position, measured.property))) is not None:
-                        quantity = measured.quantity
-                        scores[row, column] = quantity.value
-                        errors[row, column] = quantity.uncertainty or 0.0
-                        bounds[row, column] = BOUNDS[quantity.censoring]
+                    column = column_index.get((answer.position, measured.property))
+                    if column is None:
+                        continue
+                    quantity = measured.quantity
+                    scores[row, column] = quantity.value
+                    errors[row, column] = quantity.uncertainty or 0.0
+                    bounds[row, column] = CENSORING_SIGNS[quantity.censoring]
     order = order_of(loaded[id_].key for id_ in ids)
     texts = tuple(built.subject.notation(loaded[id_]) for id_ in ids)
     return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
 
 
-def _decided(board: _Board, aims: Aims) -> int:
-    """Returns the number of candidates with an answer to every objective."""
-    return int((~np.isnan(board.scores[:, [aim.columns[-1] for aim in aims.aims]])).all(axis=1).sum())
+def _n_decided(scores: Array, aims: Aims) -> int:
+    """Returns the number of candidates with an answer to every objective. scores: (n, c), NaN where unknown."""
+    deciding_columns = [aim.columns[-1] for aim in aims.aims]
+    has_answers = ~np.isnan(scores[:, deciding_columns])
+    return int(has_answers.all(axis=1).sum())
 
 
 def _structures(built: Built, boards: Sequence[_Board]) -> GrowingStructures:
     """Returns the structures of all rows of the boards, in their order."""
     structures = GrowingStructures()
-    known = {text: built.subject.structure(text) for text in {text for board in boards for text in board.texts}}
+    all_texts = set[str]()
     for board in boards:
-        structures.add([known[text] for text in board.texts])
+        all_texts.update(board.texts)
+    structure_of_text = {text: built.subject.structure(text) for text in all_texts}
+    for board in boards:
+        structures.add([structure_of_text[text] for text in board.texts])
     return structures

@@ -103,18 +103,25 @@ class SequentialTest:
 
     @property
     def log_wealth(self) -> float:
-        """The logarithm of the wealth. The gambler of the k-th step has 1 / (k (k + 1)) at the beginning, and keeps it
-        until then; what the steps to come have is counted, too."""
+        """The logarithm of the wealth of all gamblers.
+
+        The gambler of the k-th step has 1 / (k (k + 1)) at the beginning, and keeps it until that step. The gamblers of
+        the steps to come are counted, too: they have 1 / (number of steps + 1) together.
+        """
         steps = len(self._logs)
         if not steps:
             return 0.0
         k = np.arange(1, steps + 1)
-        shares = np.log(1 / (k * (k + 1.0)))[:, None] - np.log(len(STAKES))
-        return float(np.logaddexp(np.logaddexp.reduce(self._logs + shares, axis=None), -np.log(steps + 1.0)))
+        log_shares = np.log(1 / (k * (k + 1.0)))[:, None] - np.log(len(STAKES))
+        log_begun = np.logaddexp.reduce(self._logs + log_shares, axis=None)
+        log_to_come = -np.log(steps + 1.0)
+        return float(np.logaddexp(log_begun, log_to_come))
 
     def rejects(self, level: float) -> bool:
-        """Returns whether the mean lies above the limit. This is wrong once in all steps with a probability of at most
-        `level`."""
+        """Returns whether the mean lies above the limit.
+
+        The probability that this is ever wrong, at any step, is at most `level`.
+        """
         return self.log_wealth >= -math.log(level)
 
 
@@ -126,18 +133,20 @@ def upper_bound(values: Sequence[float], level: float, low: float, high: float) 
     x = np.asarray(values, dtype=float)
     needed = math.log(len(STAKES) / level)
 
-    def lacking(mean: float) -> float:
+    def missing_log_wealth(mean: float) -> float:
         gains = np.log1p(np.outer(STAKES, (mean - x) / (high - mean))).sum(axis=1)
         return float(np.logaddexp.reduce(gains)) - needed
 
     top = high - 1e-6 * (high - low)
-    if lacking(top) <= 0:
+    if missing_log_wealth(top) <= 0:
         return high
-    begin = max(low, float(x.mean()))
-    return begin if lacking(begin) >= 0 else float(brentq(lacking, begin, top, xtol=1e-6 * (high - low)))
+    start = max(low, float(x.mean()))
+    if missing_log_wealth(start) >= 0:
+        return start
+    return float(brentq(missing_log_wealth, start, top, xtol=1e-6 * (high - low)))
 
 
-DRAWS = 1999  # random permutations of the episodes
+N_PERMUTATIONS = 1999  # random permutations of the episodes
 SEED = 0
 
 
@@ -168,9 +177,9 @@ def gap_growth(
     if now.error is not None and before.error is not None:
         error = float(np.hypot(now.error, before.error))
     sums = np.concatenate([cluster_sums(gaps, episodes), cluster_sums(first_gaps, first_episodes)])
-    sizes = np.concatenate(
-        [cluster_sums(np.ones(len(gaps)), episodes), cluster_sums(np.ones(len(first_gaps)), first_episodes)]
-    )
+    own_sizes = cluster_sums(np.ones(len(gaps)), episodes)
+    first_sizes = cluster_sums(np.ones(len(first_gaps)), first_episodes)
+    sizes = np.concatenate([own_sizes, first_sizes])
     return GapGrowth(growth, error, _share_as_large(sums, sizes, now.clusters, growth))
 
 
@@ -178,15 +187,16 @@ def _share_as_large(sums: Array, sizes: Array, ours: int, growth: float) -> floa
     """Returns the share of permutations with a growth of at least `growth`. sums, sizes: (m,) sum and number of the
     gaps of each episode; the first `ours` belong to the later policy."""
     rng = np.random.default_rng(SEED)
-    slack = 1e-12
-    as_large = 1
-    for _ in range(DRAWS):
+    slack = 1e-12  # for rounding
+    n_as_large = 1  # the observed growth itself
+    for _ in range(N_PERMUTATIONS):
         order = rng.permutation(len(sums))
-        mine = order[:ours]
-        others = order[ours:]
-        drawn = sums[mine].sum() / sizes[mine].sum() - sums[others].sum() / sizes[others].sum()
-        as_large += bool(drawn >= growth - slack)
-    return as_large / (DRAWS + 1)
+        later = order[:ours]
+        first = order[ours:]
+        permuted_growth = sums[later].sum() / sizes[later].sum() - sums[first].sum() / sizes[first].sum()
+        if permuted_growth >= growth - slack:
+            n_as_large += 1
+    return n_as_large / (N_PERMUTATIONS + 1)
 
 
 def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
@@ -200,13 +210,13 @@ def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
     total = float(n.sum())
     if not 0 < sample <= total:
         return None
-    missed = np.zeros(len(n))  # probability that the sample holds none of a scaffold
+    p_missed = np.zeros(len(n))  # probability that the sample holds none of a scaffold
     can_miss = total - n >= sample
-    left = total - n[can_miss]
-    missed[can_miss] = np.exp(
-        gammaln(left + 1) - gammaln(left - sample + 1) - gammaln(total + 1) + gammaln(total - sample + 1)
-    )
-    return float((1 - missed).sum())
+    n_others = total - n[can_miss]
+    # the number of samples from other scaffolds over the number of all samples: C(n_others, sample) / C(total, sample)
+    log_others = gammaln(n_others + 1) - gammaln(n_others - sample + 1)
+    p_missed[can_miss] = np.exp(log_others - gammaln(total + 1) + gammaln(total - sample + 1))
+    return float((1 - p_missed).sum())
 
 
 def nearest_distances(subject: Subject, found: Sequence[Features]) -> Array:

@@ -1,7 +1,7 @@
 """The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
 
-Episodes are read some groups at a time, with their new candidates, verdicts, lots, and scores by the control. Only
-numbers are kept of them.
+`EpisodeReader` reads the episodes some groups at a time, with their new candidates, verdicts, lots, and scores by the
+control. `PolicyTally` keeps only numbers of them. `guards` turns the tallies into the answer.
 """
 
 from __future__ import annotations
@@ -70,24 +70,35 @@ class ClusteredSample:
 
 
 class PolicyTally:
-    """The numbers of one policy. first: number of its first episode."""
+    """The numbers of one policy."""
 
     def __init__(self, policy: NamedPolicy, first: int) -> None:
+        """first: number of the policy's first episode."""
         self.policy = policy
         self.first = first
         self.episodes = 0
         self.undecided = 0
         self.new = 0
         self.outcomes = ClusteredSample()
+        """Rewards of whole episodes."""
         self.distances = ClusteredSample()
+        """Distances between the new candidates of a group."""
         self.statuses = Counter[str]()
+        """Number of proposals by status."""
         self.scaffolds = Counter[str]()
+        """Number of new candidates by family."""
         self.drawn = ClusteredSample()
+        """Payoffs of the candidates that a lot sent to the terminal rung."""
         self.chances = list[float]()
+        """The chance of each of these lots."""
         self.promised = ClusteredSample()
+        """Payoffs that the law expects of the candidates that were not drawn."""
         self.payoffs = ClusteredSample()
+        """Payoffs of the candidates on which the control ran."""
         self.scores = ClusteredSample()
+        """Scores of the same candidates by the control."""
         self.gaps = ClusteredSample()
+        """Payoff less score of the same candidates."""
 
     def add_episode(self, number: int, rows: Sequence[RewardRow], turns: Sequence[EpisodeTurn]) -> None:
         """Adds an episode. rows: its rewards."""
@@ -122,8 +133,9 @@ class PolicyTally:
 
     def add_control(self, number: int, payoff: float, score: float) -> None:
         """Adds a candidate on which the control ran."""
-        for sample, value in ((self.payoffs, payoff), (self.scores, score), (self.gaps, payoff - score)):
-            sample.add(value, number)
+        self.payoffs.add(payoff, number)
+        self.scores.add(score, number)
+        self.gaps.add(payoff - score, number)
 
 
 def payoff_of(state: CandidateState) -> float | None:
@@ -139,13 +151,15 @@ def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -
     """Returns the guards. tallies: in the order of their first episodes. control: label of the control's rung.
     sample: number of new proposals among which distinct scaffolds are counted."""
     level = LEVEL / max(len(tallies), 1)
-    first = next((tally for tally in tallies if tally.gaps.clusters), None)
-    found = []
+    with_control = [tally for tally in tallies if tally.gaps.clusters]
+    first = with_control[0] if with_control else None
+    since = None if first is None else first.policy.name
+    guards_of_policies = []
     for tally in tallies:
         promise = _promise(tally)
-        check = _control(tally, None if tally is first else first)
-        since = None if first is None else first.policy.name
-        found.append(
+        compared_with = None if tally is first else first
+        check = _control(tally, compared_with)
+        guards_of_policies.append(
             PolicyGuards(
                 policy=tally.policy.name,
                 hash=tally.policy.hash,
@@ -159,25 +173,29 @@ def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -
                 alarms=tuple(_alarms(check, promise, level, since)),
             )
         )
-    return RewardGuards(control=control, sample=sample, level=LEVEL, policies=tuple(found))
+    return RewardGuards(control=control, sample=sample, level=LEVEL, policies=tuple(guards_of_policies))
 
 
 def _promise(tally: PolicyTally) -> PromiseCheck | None:
+    """Returns the check of the law's promises for a policy; None without candidates on either side."""
     drawn = tally.drawn
     promised = tally.promised
     chances = np.array(tally.chances, dtype=float)
-    found = kept_promise(drawn.values, chances, drawn.clusters, promised.values, promised.clusters)
-    if found is None:
+    comparison = kept_promise(drawn.values, chances, drawn.clusters, promised.values, promised.clusters)
+    if comparison is None:
         return None
-    expected = shown(found.promised)
-    verified = shown(found.kept)
+    expected = shown(comparison.promised)
+    verified = shown(comparison.kept)
     assert expected is not None and verified is not None
-    index = GuardEstimate(value=found.index, error=found.error, n=expected.n + verified.n)
-    return PromiseCheck(expected=expected, verified=verified, index=index, p=found.p)
+    index = GuardEstimate(value=comparison.index, error=comparison.error, n=expected.n + verified.n)
+    return PromiseCheck(expected=expected, verified=verified, index=index, p=comparison.p)
 
 
 def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | None:
-    """Returns the control's check of a policy. first: the policy with which it is compared; None for that one."""
+    """Returns the control's check of a policy.
+
+    first: the policy with which it is compared; None for the first policy itself.
+    """
     reward = tally.payoffs.mean()
     control = tally.scores.mean()
     gap = tally.gaps.mean()
@@ -186,8 +204,10 @@ def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | No
     if first is None:
         return ControlCheck(reward=reward, control=control, gap=gap, growth=None, p=None)
     grown = gap_growth(tally.gaps.values, tally.gaps.clusters, first.gaps.values, first.gaps.clusters)
-    growth = None if grown is None else GuardEstimate(value=grown.value, error=grown.error, n=gap.n)
-    return ControlCheck(reward=reward, control=control, gap=gap, growth=growth, p=None if grown is None else grown.p)
+    if grown is None:
+        return ControlCheck(reward=reward, control=control, gap=gap, growth=None, p=None)
+    growth = GuardEstimate(value=grown.value, error=grown.error, n=gap.n)
+    return ControlCheck(reward=reward, control=control, gap=gap, growth=growth, p=grown.p)
 
 
 def _diversity(tally: PolicyTally, sample: int) -> PolicyDiversity:
@@ -266,47 +286,57 @@ class EpisodeReader:
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: of episodes that have rewards."""
         turns = episodes.turns_of(self._connection, ids, self._as_of)
-        new = set[int | None]()
-        for episode in turns.values():
-            for turn in episode:
-                new.update(proposal.candidate_id for proposal in turn.proposals if proposal.status == "new")
-        loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
+        new_ids = set[int]()
+        for turn in chain.from_iterable(turns.values()):
+            for proposal in turn.proposals:
+                if proposal.status == "new" and proposal.candidate_id is not None:
+                    new_ids.add(proposal.candidate_id)
+        loaded = candidates.load(self._connection, sorted(new_ids))
         scores = self._scores(loaded)
-        asked = list(loaded if self._lots.any else scores)
-        known = states(self._built, self._connection, asked, self._as_of) if asked else {}
-        checked = {id_: self._checked(id_, turns[id_], loaded, known, scores) for id_ in ids}
-        return {id_: CheckedEpisode(id_, turns[id_], found) for id_, found in checked.items()}
+        ids_with_state = list(loaded if self._lots.any else scores)
+        states_by_id: dict[int, CandidateState] = {}
+        if ids_with_state:
+            states_by_id = states(self._built, self._connection, ids_with_state, self._as_of)
+        checked_episodes = {}
+        for id_ in ids:
+            checked = self._checked(id_, turns[id_], loaded, states_by_id, scores)
+            checked_episodes[id_] = CheckedEpisode(id_, turns[id_], checked)
+        return checked_episodes
 
     def _checked(
         self,
         episode_id: int,
         turns: Sequence[EpisodeTurn],
         loaded: Mapping[int, Candidate],
-        known: Mapping[int, CandidateState],
+        states_by_id: Mapping[int, CandidateState],
         scores: Mapping[int, float],
     ) -> list[CheckedCandidate]:
-        of_episode = chain.from_iterable(row.candidates for row in self.rewards[episode_id])
-        rewarded = {candidate["key"]: candidate for candidate in of_episode}
-        proposed = set[int | None]()
+        """Returns the new candidates of an episode that have rewards. loaded, scores: by candidate id."""
+        rewarded = {}
+        for row in self.rewards[episode_id]:
+            for stored in row.candidates:
+                rewarded[stored["key"]] = stored
+        proposed_ids = set[int | None]()
         for turn in turns:
-            proposed.update(proposal.candidate_id for proposal in turn.proposals)
-        found = []
+            proposed_ids.update(proposal.candidate_id for proposal in turn.proposals)
+        checked = []
         for id_, candidate in loaded.items():
-            if id_ not in proposed or (shown := rewarded.get(candidate.key)) is None:
+            if id_ not in proposed_ids or candidate.key not in rewarded:
                 continue
-            state = known.get(id_)
-            found.append(
+            reward = rewarded[candidate.key]
+            state = states_by_id.get(id_)
+            checked.append(
                 CheckedCandidate(
-                    candidate,
-                    shown["value"],
-                    bool(shown["settled"]),
-                    state,
-                    None if state is None else self._lots.of(id_, state),
-                    self._expected(candidate, shown["value"]),
-                    scores.get(id_),
+                    candidate=candidate,
+                    worth=reward["value"],
+                    settled=bool(reward["settled"]),
+                    state=state,
+                    lot=None if state is None else self._lots.of(id_, state),
+                    expected=self._expected(candidate, reward["value"]),
+                    score=scores.get(id_),
                 )
             )
-        return found
+        return checked
 
     def _scores(self, loaded: Mapping[int, Candidate]) -> dict[int, float]:
         """Returns the scores of the candidates that were drawn for the control, by id, if it has answered."""
@@ -315,12 +345,16 @@ class EpisodeReader:
             return {}
         drawn = is_drawn(control, self._built.spec.seed, (candidate.key for candidate in loaded.values()))
         ids = [id_ for id_, is_chosen in zip(loaded, drawn, strict=True) if is_chosen]
+        if not ids:
+            return {}
         source = evidence.evidence_as_of(self._as_of)
-        answers = (
-            pooled.pooled_answers(self._connection, ids, control.verifier.computation, source=source) if ids else {}
-        )
-        scores = {id_: control_score(control.spec, self._built.objectives, found) for id_, found in answers.items()}
-        return {id_: score for id_, score in scores.items() if score is not None}
+        answers = pooled.pooled_answers(self._connection, ids, control.verifier.computation, source=source)
+        scores = {}
+        for id_, answer in answers.items():
+            score = control_score(control.spec, self._built.objectives, answer)
+            if score is not None:
+                scores[id_] = score
+        return scores
 
     def _expected(self, candidate: Candidate, worth: float | None) -> float | None:
         """Returns the payoff that the law expects of an unverified candidate; None without a law. Under `posterior`
@@ -331,9 +365,9 @@ class EpisodeReader:
         return worth + price_of(cost or {}, self._spec.prices)
 
 
-AT_ONCE = 256  # episodes that are read together
-SAMPLE = 100  # new proposals among which distinct scaffolds are counted; fewer if a policy has fewer
-FEWEST = 10  # new proposals of a policy below which its scaffolds are not counted
+EPISODES_PER_READ = 256
+MAX_SAMPLE = 100  # new proposals among which distinct scaffolds are counted; fewer if a policy has fewer
+LEAST_PROPOSALS = 10  # new proposals of a policy below which its scaffolds are not counted
 
 
 def guards(
@@ -344,13 +378,12 @@ def guards(
     rows: the rewards of a version. spec, as_of: its description and its watermark.
     """
     reading = _Reading(built, connection, rows, spec, as_of)
-    found = episodes.episodes(connection, built.row.id, as_of, reading.rewards)
-    for groups in _batches(found):
+    for groups in _batches(episodes.episodes(connection, built.row.id, as_of, reading.rewards)):
         reading.add(groups)
-    in_order = sorted(reading.tallies.values(), key=lambda tally: tally.first)
-    sizes = [tally.new for tally in in_order if tally.new >= FEWEST]
+    tallies = sorted(reading.tallies.values(), key=lambda tally: tally.first)
+    sizes = [tally.new for tally in tallies if tally.new >= LEAST_PROPOSALS]
     label = None if built.control is None else built.control.spec.rung
-    return answered(in_order, label, min([SAMPLE, *sizes]))
+    return answered(tallies, label, min([MAX_SAMPLE, *sizes]))
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
@@ -363,13 +396,20 @@ def show_guards(ledger: Ledger, version: int) -> ShownGuards:
 
 
 def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:
-    """Yields lists of groups with about `AT_ONCE` episodes; an episode without a group is a group of its own."""
+    """Yields lists of groups with about `EPISODES_PER_READ` episodes; an episode without a group is its own group."""
+
+    def group_key(row: EpisodeRow) -> tuple[int | None, int | None]:
+        if row.group_id is None:
+            return None, row.id
+        return row.group_id, None
+
     batch = list[list[EpisodeRow]]()
     n = 0
-    for _, members in groupby(rows, key=lambda row: (row.group_id, row.group_id is None and row.id)):
-        batch.append(list(members))
-        n += len(batch[-1])
-        if n >= AT_ONCE:
+    for _, members in groupby(rows, key=group_key):
+        group = list(members)
+        batch.append(group)
+        n += len(group)
+        if n >= EPISODES_PER_READ:
             yield batch
             batch = []
             n = 0
@@ -400,25 +440,27 @@ class _Reading:
         checked = self._reader.read(ids)
         named = policies.of_episodes(self._connection, ids)
         for group in groups:
-            found: dict[NamedPolicy, list[Features]] = {}
+            features_by_policy: dict[NamedPolicy, list[Features]] = {}
             for row in group:
                 policy = named.get(row.id, NamedPolicy("unknown", None))
                 tally = self.tallies.setdefault(policy, PolicyTally(policy, row.number))
                 tally.add_episode(row.number, self.rewards[row.id], checked[row.id].turns)
-                for each in checked[row.id].candidates:
-                    features = subject.features(subject.notation(each.candidate))
-                    _add(tally, row.number, each, features.family)
-                    found.setdefault(policy, []).append(features)
-            for policy, of_group in found.items():
-                self.tallies[policy].add_group(group[0].number, nearest_distances(subject, of_group))
+                for checked_candidate in checked[row.id].candidates:
+                    features = subject.features(subject.notation(checked_candidate.candidate))
+                    _add_checked(tally, row.number, checked_candidate, features.family)
+                    features_by_policy.setdefault(policy, []).append(features)
+            for policy, features_of_group in features_by_policy.items():
+                distances = nearest_distances(subject, features_of_group)
+                self.tallies[policy].add_group(group[0].number, distances)
 
 
-def _add(tally: PolicyTally, number: int, checked: CheckedCandidate, family: str) -> None:
+def _add_checked(tally: PolicyTally, number: int, checked: CheckedCandidate, family: str) -> None:
     """Adds a new candidate of an episode. number: of the episode. family: of the candidate."""
     tally.add_candidate(family)
     if checked.state is None:
         return
     if checked.lot is not None:
         tally.add_lot(number, checked.lot, checked.state, checked.expected)
-    if checked.score is not None and (payoff := payoff_of(checked.state)) is not None:
+    payoff = payoff_of(checked.state)
+    if checked.score is not None and payoff is not None:
         tally.add_control(number, payoff, checked.score)

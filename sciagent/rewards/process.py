@@ -23,7 +23,7 @@ class FamilyCounts:
         self._seen: Counter[str] = Counter()
 
     def add(self, families: Collection[str]) -> int:
-        """Adds a candidate; returns k if it is the k-th of that of its families which has most."""
+        """Adds a candidate; returns its number in its largest family: k if it is the k-th candidate there."""
         self._seen.update(families)
         return max((self._seen[family] for family in families), default=1)
 
@@ -70,7 +70,10 @@ def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
 
 
 def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
-    """Returns the episode with what its unsettled candidates promise cut to `unsettled_limit`, the last ones first."""
+    """Returns the episode with the worths of its unsettled candidates limited: their sum is at most `unsettled_limit`.
+
+    The last candidates lose first.
+    """
     if spec.unsettled_limit is None:
         return episode
     families = FamilyCounts()
@@ -112,8 +115,10 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             keys.add(candidate.key)
             weight = spec.weight(families.add(candidate.families))
             spent += price_of(candidate.cost, spec.prices)
-            share = None if candidate.worth is None else weight * candidate.worth
-            evidence = None if evidence is None or share is None else evidence + share
+            if evidence is None or candidate.worth is None:
+                evidence = None
+            else:
+                evidence += weight * candidate.worth
         undecided = [name for name in spec.terms if turn.terms.get(name, 0.0) is None]
         wanted = {name: weight * (turn.terms.get(name) or 0.0) for name, weight in spec.terms.items()}
         allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
@@ -135,15 +140,18 @@ def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:
     whole = sum(terms.values())
     if whole == total:
         return dict(terms)
-    return {name: total * value / whole if whole else 0.0 for name, value in terms.items()}
+    if whole == 0:
+        return dict.fromkeys(terms, 0.0)
+    return {name: total * value / whole for name, value in terms.items()}
 
 
 def worth(state: CandidateState, unsettled: Unsettled) -> float | None:
     """Returns the worth of a candidate; None if it is undecided.
 
-    `robust` is the doubly robust estimate, Robins, Rotnitzky and Zhao (1994): what the law expects, corrected by the
-    answers of those that a lot has drawn. It has no bias if the chance is right or if the law is. Its values may be
-    negative or above the largest payoff. A candidate without a known chance is undecided under it.
+    `robust` is the doubly robust estimate of Robins, Rotnitzky and Zhao (1994): the payoff that the law expects,
+    corrected by the answers on the candidates that a lot has drawn. The estimate has no bias if the chance is right or
+    if the law is right. Its values may be negative or above the largest payoff. A candidate without a known chance is
+    undecided.
     """
     if state.settlement is Settlement.KNOWN:
         return 0.0
@@ -169,4 +177,6 @@ def _robust(state: CandidateState) -> float | None:
     if state.settlement is Settlement.UNDECIDED or state.expected is None or not state.chance:
         return None
     answer = _settled(state)
-    return state.expected if answer is None else state.expected + (answer - state.expected) / state.chance
+    if answer is None:
+        return state.expected
+    return state.expected + (answer - state.expected) / state.chance

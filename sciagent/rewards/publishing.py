@@ -67,7 +67,7 @@ class RewardedCandidate(AnswerModel):
     cost: float
     """Price × amount over all resources that were booked for the candidate, in hits or utility."""
     resources: Mapping[str, float]
-    """The amount of each of them, also of those without a price."""
+    """The amount of each of these resources, also of those without a price."""
     settled: bool
 
 
@@ -116,7 +116,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     built = open_for_people(ledger, name)
     check_scheduler(built, spec)
     with ledger.begin() as connection:
-        as_of, previous = _asked(connection, built.row.id, spec)
+        as_of, previous = _requested_version(connection, built.row.id, spec)
     if previous is None or previous.watermark != as_of:
         previous = _new_version(built, spec, as_of, previous)
     with ledger.read() as connection:
@@ -143,12 +143,15 @@ def _new_version(
     previous: RewardVersionRow | None,
     group_ids: Sequence[int] | None = None,
 ) -> RewardVersionRow:
-    """Computes a version and writes it, with its law if that is new; returns the one that another process wrote in the
-    meantime. group_ids: only their episodes; None: all."""
+    """Computes a version and writes it, with its law if the law is new; returns the version.
+
+    If another process wrote the version in the meantime, that one is returned. group_ids: the groups whose episodes are
+    rewarded; None: all episodes.
+    """
     with built.ledger.read() as connection:  # nobody waits while the rewards are computed
         law_id, law = law_of(built, connection, spec, as_of, previous)
-        only = None if group_ids is None else groups.trajectories_of(connection, group_ids)
-        rows = reward_rows(built, connection, spec, law, as_of, only)
+        trajectory_ids = None if group_ids is None else groups.trajectories_of(connection, group_ids)
+        rows = reward_rows(built, connection, spec, law, as_of, trajectory_ids)
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
     campaign_id = built.row.id
     scope = None if group_ids is None else rewards.scope_of(group_ids)
@@ -186,11 +189,14 @@ def check_scheduler(built: Built, spec: RewardSpec) -> None:
         )
 
 
-def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[int, RewardVersionRow | None]:
+def _requested_version(
+    connection: Connection, campaign_id: int, spec: RewardSpec
+) -> tuple[int, RewardVersionRow | None]:
     """Returns the watermark of the version that is asked for, and the last version under the same description.
 
-    Without a stated watermark that is a new one, unless nothing has been written since the last version. Rows of the
-    campaign below it are a fixed set from then on. Raises UsageError for a watermark in the future.
+    If the description states no watermark, a new one is taken, unless nothing has been written since the last version.
+    Rows of the campaign below the watermark are a fixed set from then on. Raises UsageError for a watermark in the
+    future.
     """
     watermarks.settle(connection, [campaign_id])
     now = read_watermark(connection)
@@ -199,7 +205,8 @@ def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[
         if spec.watermark > now:
             raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
         return spec.watermark, previous
-    if previous is not None and previous.watermark == now and not watermarks.has_grown(connection, campaign_id, now):
+    is_newest = previous is not None and previous.watermark == now
+    if is_newest and not watermarks.has_grown(connection, campaign_id, now):
         return now, previous
     return watermarks.take(connection, [campaign_id]), previous
 
@@ -239,12 +246,16 @@ def _published(connection: Connection, version: RewardVersionRow) -> PublishedRe
 def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ between two versions, and those that only the new one has."""
     places = rewards.places(connection, new.campaign_id)
-    was = {row.turn_id: row.value for row in rewards.of_version(connection, old.id) if row.turn_id is not None}
+    old_rewards = {row.turn_id: row.value for row in rewards.of_version(connection, old.id) if row.turn_id is not None}
     changed = []
     for row in rewards.of_version(connection, new.id):
-        if row.turn_id is not None and (row.turn_id not in was or was[row.turn_id] != row.value):
+        if row.turn_id is None:
+            continue
+        is_same = row.turn_id in old_rewards and old_rewards[row.turn_id] == row.value
+        if not is_same:
             episode, turn = places[row.turn_id]
-            changed.append(ChangedReward(episode=episode, turn=turn, was=was.get(row.turn_id), now=row.value))
+            was = old_rewards.get(row.turn_id)
+            changed.append(ChangedReward(episode=episode, turn=turn, was=was, now=row.value))
     return tuple(changed)
 
 
@@ -274,7 +285,8 @@ def _episodes(
     groups = _group_numbers(connection, campaign_id)
     shown = []
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
-        if (rows := by_episode.get(episode.id)) is None:
+        rows = by_episode.get(episode.id)
+        if rows is None:
             continue
         turns = tuple(shown_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
         shown.append(

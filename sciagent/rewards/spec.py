@@ -25,7 +25,7 @@ PREDICTION = "prediction"
 """The term whose settings are the key `prediction_scales`."""
 
 
-def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
+def _known_resources(prices: Mapping[str, float]) -> Mapping[str, float]:
     for resource in prices:
         if resource not in RESOURCE_UNITS:
             known = ", ".join(RESOURCE_UNITS)
@@ -44,7 +44,7 @@ class RewardSpec(BaseModel):
     law: Annotated[int, Field(strict=True, ge=1)] | None = Field(
         default=None, description="Row of the law that values unsettled candidates; left out: the last one by then."
     )
-    prices: Annotated[Mapping[str, Price], AfterValidator(_known)] = Field(
+    prices: Annotated[Mapping[str, Price], AfterValidator(_known_resources)] = Field(
         description="Price of one unit of each resource, in hits or utility. Resources without a price are free."
     )
     unsettled: Unsettled = Field(
@@ -92,7 +92,7 @@ class RewardSpec(BaseModel):
 
     @field_validator("terms")
     @classmethod
-    def _installed(cls, terms: Mapping[str, float]) -> Mapping[str, float]:
+    def _are_installed(cls, terms: Mapping[str, float]) -> Mapping[str, float]:
         with Faults() as faults:
             for name in terms:
                 try:
@@ -106,7 +106,7 @@ class RewardSpec(BaseModel):
         return terms
 
     @model_validator(mode="after")
-    def _priced(self) -> RewardSpec:
+    def _is_consistent(self) -> RewardSpec:
         with Faults() as faults:
             if not any(self.prices.values()):
                 hint = "give core_seconds a price, as in core_seconds: 0.0001 for one hit in 10,000 core-seconds"
@@ -138,7 +138,9 @@ class RewardSpec(BaseModel):
                     message = f"{package_of(name)} has version {kind.version} of the term, not this one"
                     hint = "install the package that has it, or leave the version out"
                     faults.add(("term_versions", name), message, hint)
-                complete = {} if name == PREDICTION else _complete(name, kind, self.term_settings, faults)
+                if name == PREDICTION:
+                    continue
+                complete = _complete(name, kind, self.term_settings, faults)
                 if complete:
                     settings[name] = complete
         self.__dict__["term_settings"] = settings
@@ -156,14 +158,18 @@ class RewardSpec(BaseModel):
 
     def settings_of(self, name: str) -> Mapping[str, Any]:
         """Returns the settings of a term."""
-        return {"scales": self.prediction_scales} if name == PREDICTION else self.term_settings.get(name, {})
+        if name == PREDICTION:
+            return {"scales": self.prediction_scales}
+        return self.term_settings.get(name, {})
 
 
 def _complete(
     name: str, kind: type[RewardTerm], stated: Mapping[str, Mapping[str, Any]], faults: Faults
 ) -> Mapping[str, Any]:
-    """Returns the settings of a term as JSON, with their defaults; none, with faults, if the term does not take them.
-    stated: the key `term_settings`."""
+    """Returns the settings of a term as JSON, with their defaults.
+
+    If the term does not take the settings, adds faults and returns an empty mapping. stated: the key `term_settings`.
+    """
     at = ("term_settings", name)
     try:
         return kind.Settings.model_validate(stated.get(name, {})).model_dump(mode="json")

@@ -35,7 +35,7 @@ from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.results import evidence, laws, pooled
 
-CHUNK = 2000
+IDS_PER_READ = 2000
 _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
 
 
@@ -65,26 +65,35 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
     promotions do not: a reward says what the ladder found. Under the scheduler `lottery`, what the terminal rung said
     of a candidate that was not drawn does not count either, whoever asked it: the drawn ones stand for all.
     """
-    found: dict[int, CandidateState] = {}
-    for start in range(0, len(candidate_ids), CHUNK):
-        ids = candidate_ids[start : start + CHUNK]
+    state_of_id: dict[int, CandidateState] = {}
+    for start in range(0, len(candidate_ids), IDS_PER_READ):
+        ids = candidate_ids[start : start + IDS_PER_READ]
         answers = answers_as_of(built, connection, ids, as_of)
-        alike = known_likenesses(connection, built, ids, as_of)
-        ordered = _ordered(connection, built.row.id, ids, as_of)
-        drawn = _drawn(built, connection, ids)
+        likenesses = known_likenesses(connection, built, ids, as_of)
+        ordered_positions = _ordered_positions(connection, built.row.id, ids, as_of)
+        is_drawn = _drawn(built, connection, ids)
         for id_ in ids:
-            known = [a for a in answers[id_] if a.position < built.terminal or drawn.get(id_, True)]
-            where = place(built.rules, built.objectives, known, likeness=alike.get(id_))
-            state = _state(built, where, {a.position for a in known}, ordered.get(id_, frozenset()))
-            found[id_] = _by_lot(built, state, where, drawn[id_]) if id_ in drawn else state
-    return found
+            counted_answers = answers[id_]
+            if not is_drawn.get(id_, True):
+                counted_answers = [answer for answer in answers[id_] if answer.position < built.terminal]
+            where = place(built.rules, built.objectives, counted_answers, likeness=likenesses.get(id_))
+            answered = {answer.position for answer in counted_answers}
+            state = _state(built, where, answered, ordered_positions.get(id_, frozenset()))
+            if id_ in is_drawn:
+                state = _state_by_lot(built, state, where, is_drawn[id_])
+            state_of_id[id_] = state
+    return state_of_id
 
 
 def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) -> CandidateState:
-    """Returns a candidate's state. answered, ordered: positions of rungs with an answer, and of those decided on."""
+    """Returns a candidate's state.
+
+    answered: positions of the rungs with an answer. ordered: positions of the rungs that were decided on.
+    """
     if where.standing is Standing.SETTLED:
-        hits = built.spec.goal.kind == "hits" and any(o.accept for o in built.objectives)
-        return CandidateState(Settlement.ANSWERED, float(where.is_hit) if hits else where.utility)
+        counts_hits = built.spec.goal.kind == "hits" and any(o.accept for o in built.objectives)
+        payoff = float(where.is_hit) if counts_hits else where.utility
+        return CandidateState(Settlement.ANSWERED, payoff)
     if where.standing is Standing.DROPPED:
         if where.verdict not in _REFUSALS:
             return CandidateState(Settlement.UNDECIDED)
@@ -93,14 +102,18 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
     return CandidateState(Settlement.UNDECIDED if due - answered else Settlement.OPEN)
 
 
-def _by_lot(built: Built, state: CandidateState, where: Place, is_drawn: bool) -> CandidateState:
-    """Returns the state of a candidate of a lottery. One that was not drawn is open once all rungs below the terminal
-    one have answered; one that was drawn is undecided until the terminal rung has answered, too."""
+def _state_by_lot(built: Built, state: CandidateState, where: Place, is_drawn: bool) -> CandidateState:
+    """Returns the state of a candidate of a lottery.
+
+    A candidate that was not drawn is open once all rungs below the terminal one have answered. A drawn candidate is
+    undecided until the terminal rung has answered, too.
+    """
     if state.settlement is Settlement.REFUSED and where.position < built.terminal:
         return state  # thrown out before the lot
     chance = built.spec.scheduler.terminal_chance()
     is_waiting = where.standing is Standing.OPEN and (is_drawn or where.position < built.terminal)
-    return state._replace(settlement=Settlement.UNDECIDED if is_waiting else state.settlement, chance=chance)
+    settlement = Settlement.UNDECIDED if is_waiting else state.settlement
+    return state._replace(settlement=settlement, chance=chance)
 
 
 def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -> dict[int, bool]:
@@ -113,7 +126,9 @@ def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -
     return dict(zip(keys, map(bool, drawn), strict=True))
 
 
-def _ordered(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int) -> dict[int, set[int]]:
+def _ordered_positions(
+    connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int
+) -> dict[int, set[int]]:
     """Returns the positions of the rungs that the campaign had decided to run by a watermark, by candidate id."""
     d = t.decision.c
     r = t.rung.c
@@ -129,7 +144,7 @@ def _ordered(connection: Connection, campaign_id: int, candidate_ids: Sequence[i
     return ordered
 
 
-class _Known(NamedTuple):
+class _AnsweredCandidate(NamedTuple):
     """A candidate with an answer of the terminal rung."""
 
     utility: float
@@ -148,45 +163,52 @@ class Beginning(NamedTuple):
     part: CandidatePart | None
     """In a group, the candidates of its snapshot."""
     turn_id: int
-    """Id of its first turn."""
+    """Id of its first turn; 0 in a group, where `part` says which candidates count."""
 
 
 class Records:
-    """The records at the beginnings of episodes: the utility of the count-th best candidate that the terminal rung had
-    answered by then; 0 if there were fewer. The utilities are those of the evidence up to `as_of`, so that a
-    correction of a record counts, and a late answer does not."""
+    """The records at the beginnings of episodes.
+
+    A record is the utility of the n-th best candidate that the terminal rung had answered by then, with n the count of
+    the goal; 0 if there were fewer. Utilities follow from the evidence up to `as_of`, so that a correction of a record
+    counts, and a late answer does not.
+    """
 
     def __init__(
         self, built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]], as_of: int
     ) -> None:
         """held: the episodes with their turns."""
-        self._count = built.spec.goal.count or 1
-        self._known = sorted(_known(built, connection, as_of), key=lambda each: -each.utility)
-        begun = beginnings(built, connection, held)
+        self._rank = built.spec.goal.count or 1
+        answered = _answered_candidates(built, connection, as_of)
+        self._best_first = sorted(answered, key=lambda candidate: -candidate.utility)
+        beginning_of = beginnings(built, connection, held)
         self._records: dict[int, float] = {}
-        by_beginning: dict[Beginning, float] = {}
+        record_by_beginning: dict[Beginning, float] = {}
         for row, _ in held:
-            beginning = begun[row.id]
-            if beginning not in by_beginning:
-                by_beginning[beginning] = self._at(beginning)
-            self._records[row.id] = by_beginning[beginning]
+            beginning = beginning_of[row.id]
+            if beginning not in record_by_beginning:
+                record_by_beginning[beginning] = self._record_at(beginning)
+            self._records[row.id] = record_by_beginning[beginning]
 
     def of(self, row: EpisodeRow) -> float:
         """Returns the record at the beginning of an episode, in utility."""
         return self._records[row.id]
 
-    def _at(self, begun: Beginning) -> float:
-        left = self._count
-        for known in self._known:
-            entered = known.turn_id < begun.turn_id if begun.part is None else begun.part.holds(known.seq)
-            if entered and known.answered <= begun.watermark:
-                left -= 1
-                if not left:
-                    return known.utility
+    def _record_at(self, beginning: Beginning) -> float:
+        rank = 0
+        for candidate in self._best_first:
+            if beginning.part is None:
+                is_member = candidate.turn_id < beginning.turn_id
+            else:
+                is_member = beginning.part.holds(candidate.seq)
+            if is_member and candidate.answered <= beginning.watermark:
+                rank += 1
+                if rank == self._rank:
+                    return candidate.utility
         return 0.0
 
 
-def _known(built: Built, connection: Connection, as_of: int) -> list[_Known]:
+def _answered_candidates(built: Built, connection: Connection, as_of: int) -> list[_AnsweredCandidate]:
     """Returns all candidates of the campaign that the terminal rung has answered up to a watermark."""
     cc = t.campaign_candidate.c
     e = t.evidence.c
@@ -206,28 +228,32 @@ def _known(built: Built, connection: Connection, as_of: int) -> list[_Known]:
         .group_by(cc.candidate_id, cc.seq, p.turn_id)
     )
     rows = {int(row[0]): row for row in connection.execute(query)}
-    found = states(built, connection, sorted(rows), as_of)
-    return [_Known(state.payoff, *map(int, rows[id_][1:])) for id_, state in found.items() if state.payoff is not None]
+    answered = []
+    for id_, state in states(built, connection, sorted(rows), as_of).items():
+        if state.payoff is not None:
+            _, first_answer, seq, turn_id = rows[id_]
+            answered.append(_AnsweredCandidate(state.payoff, int(first_answer), int(seq), int(turn_id)))
+    return answered
 
 
 def beginnings(
     built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
 ) -> dict[int, Beginning]:
     """Returns the beginnings by trajectory id."""
-    of_group = groups.of_ids(connection, sorted({row.group_id for row, _ in held if row.group_id is not None}))
+    group_of_id = groups.of_ids(connection, sorted({row.group_id for row, _ in held if row.group_id is not None}))
     u = t.turn.c
     first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark)).where(u.number == 0)
-    alone = [row.id for row, _ in held if row.group_id is None]
-    rows = connection.execute(first.where(among(connection, u.trajectory_id, alone)))
-    asked = {int(id_): int(at) for id_, at in rows}
-    begun = {}
+    ids_without_group = [row.id for row, _ in held if row.group_id is None]
+    rows = connection.execute(first.where(among(connection, u.trajectory_id, ids_without_group)))
+    first_watermark = {int(id_): int(watermark) for id_, watermark in rows}
+    beginning_of = {}
     for row, turns in held:
         if row.group_id is not None:
-            group = of_group[row.group_id]
-            begun[row.id] = Beginning(group.snapshot_watermark, group.part, 0)
+            group = group_of_id[row.group_id]
+            beginning_of[row.id] = Beginning(group.snapshot_watermark, group.part, turn_id=0)
         else:
-            begun[row.id] = Beginning(asked[row.id], None, turns[0].id)
-    return begun
+            beginning_of[row.id] = Beginning(first_watermark[row.id], None, turns[0].id)
+    return beginning_of
 
 
 class Lot(NamedTuple):
@@ -255,8 +281,13 @@ class Lots:
         return self._chance is not None or bool(self._audit)
 
     def of(self, candidate_id: int, state: CandidateState) -> Lot | None:
-        """Returns the lot of a candidate that got as far as the lot; None for the others. state: under `lottery` it
-        says whether the candidate was drawn."""
-        if self._chance is not None:
-            return None if state.chance is None else Lot(state.chance, state.settlement is not Settlement.OPEN)
-        return self._audit.get(candidate_id)
+        """Returns the lot of a candidate that got as far as the lot; None for the others.
+
+        state: under `lottery` it says whether the candidate was drawn.
+        """
+        if self._chance is None:
+            return self._audit.get(candidate_id)
+        if state.chance is None:
+            return None
+        is_drawn = state.settlement is not Settlement.OPEN
+        return Lot(state.chance, is_drawn)

@@ -1,14 +1,15 @@
 """The named terms of a turn's reward that sciagent has, beside the evidence: a class for each.
 
-Each is a mean over the proposals of a turn, but for `empty`. `novelty` compares with the snapshot that the episode's
-group began with, and `diversity` with what the episode itself proposed before. So neither depends on siblings, nor on
-what the campaign has learnt since.
+`refused`, `novelty`, `diversity` and `prediction` are means over the proposals of a turn; `empty` is about the whole
+episode. `novelty` compares with the snapshot that the episode's group began with, and `diversity` with the earlier
+proposals of the episode itself. So neither depends on siblings, nor on what the campaign has learnt since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -59,10 +60,10 @@ class EmptyTerm(RewardTerm):
 
 
 class NoveltyTerm(RewardTerm):
-    """The mean over a turn's proposals of 1 less the similarity (of molecules Tanimoto, ECFP4) to the nearest candidate
-    of the snapshot that the group began with; 1 if the snapshot is empty.
+    """The mean over a turn's proposals of the distance to the snapshot that the episode's group began with.
 
-    A proposal that is not new counts 0, and so does each of an episode without a group, which has no snapshot.
+    The distance is 1 less the similarity to the nearest candidate (for molecules Tanimoto, ECFP4); 1 if the snapshot is
+    empty. A proposal that is not new counts 0. In an episode without a group, which has no snapshot, all count 0.
     """
 
     name = "novelty"
@@ -96,8 +97,11 @@ class NoveltyTerm(RewardTerm):
 
 
 class DiversityTerm(RewardTerm):
-    """The mean over a turn's proposals of 1 less the similarity (of molecules Tanimoto, ECFP4) to the nearest candidate
-    that the episode proposed before; 1 for its first one. A proposal that is not new counts 0."""
+    """The mean over a turn's proposals of the distance to the earlier proposals of the episode.
+
+    The distance is 1 less the similarity to the nearest candidate (for molecules Tanimoto, ECFP4); 1 for the first
+    candidate. A proposal that is not new counts 0.
+    """
 
     name = "diversity"
     version = "1"
@@ -144,7 +148,7 @@ def _unlikeness(subject: Subject, candidate: Features, others: Sequence[Features
 
 
 SETTLED = (Settlement.ANSWERED, Settlement.REFUSED)
-WORST = -1.0
+LEAST_SCORE = -1.0  # of a prediction of one property
 
 
 class _Prediction(NamedTuple):
@@ -171,13 +175,13 @@ class PredictionSettings(TermSettings):
 
 
 class PredictionTerm(RewardTerm):
-    """How well what a model predicted of its own candidates agrees with the verdicts; None until those are in.
+    """The agreement of a model's predictions for its own candidates with the verdicts; None until these are in.
 
     A prediction of a property scores 1 - CRPS / scale: 1 if it was exact and sure, 0 at a CRPS of one scale, never less
     than -1. The CRPS is proper, so that an honest prediction scores best on average. The term is the mean over the
-    proposals of the turn and over the properties that have a scale. Nothing is earned where nothing was predicted, so
-    that a model may leave out what it does not know. What is not new in the episode, or had an answer before the
-    episode began, is no prediction.
+    proposals of the turn and over the properties that have a scale. A property without a prediction earns 0, so that a
+    model may leave out what it does not know. A prediction counts only if its candidate is new in the episode and had
+    no answer before the episode began.
 
     Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007).
     """
@@ -192,35 +196,44 @@ class PredictionTerm(RewardTerm):
         scales = self.settings.scales
         turn_ids = [turn.id for _, turns in inputs.episodes for turn in turns]
         self._predictions = _predictions(connection, turn_ids, scales)
-        ids = sorted({each.candidate_id for made in self._predictions.values() for each in made})
+        predictions = chain.from_iterable(self._predictions.values())
+        ids = sorted({prediction.candidate_id for prediction in predictions})
         self._states = inputs.states
         self._answers = _answers(built, connection, ids, scales, inputs.as_of)
-        begun = beginnings(built, connection, inputs.episodes)
-        self._begun = {id_: beginning.watermark for id_, beginning in begun.items()}
+        beginning_of = beginnings(built, connection, inputs.episodes)
+        self._first_watermark = {id_: beginning.watermark for id_, beginning in beginning_of.items()}
         self._may_stay_open = inputs.unsettled != "settled"
 
     def of(self, turn: TurnOfEpisode) -> float | None:
-        known = {proposal.candidate_id for each in turn.earlier for proposal in each.proposals}
-        new = [each for each in self._predictions.get(turn.turn.id, ()) if each.candidate_id not in known]
+        earlier_ids = set[int | None]()
+        for earlier_turn in turn.earlier:
+            earlier_ids.update(proposal.candidate_id for proposal in earlier_turn.proposals)
         total = 0.0
-        for each in new:
-            score = self._score(turn.episode.id, each)
+        for prediction in self._predictions.get(turn.turn.id, ()):
+            if prediction.candidate_id in earlier_ids:
+                continue
+            score = self._score(turn.episode.id, prediction)
             if score is None:
                 return None
             total += score
         return total / max(len(turn.turn.proposals), 1)
 
-    def _score(self, episode_id: int, made: _Prediction) -> float | None:
+    def _score(self, episode_id: int, prediction: _Prediction) -> float | None:
         """Returns the mean score of a prediction over the properties with a scale; None while a verdict is missing."""
-        settlement = self._states[made.candidate_id].settlement
+        settlement = self._states[prediction.candidate_id].settlement
+        if settlement is Settlement.OPEN and self._may_stay_open:
+            return 0.0
         if settlement not in SETTLED:
-            return 0.0 if settlement is Settlement.OPEN and self._may_stay_open else None
-        answers = self._answers.get(made.candidate_id, {})
+            return None
+        answers = self._answers.get(prediction.candidate_id, {})
         total = 0.0
         for name, scale in self.settings.scales.items():
             answer = answers.get(name)
-            if name in made.stated and answer is not None and answer.watermark > self._begun[episode_id]:
-                total += max(WORST, 1.0 - crps(*made.stated[name], answer.value) / scale)
+            if name not in prediction.stated or answer is None:
+                continue
+            if answer.watermark > self._first_watermark[episode_id]:
+                value, error = prediction.stated[name]
+                total += max(LEAST_SCORE, 1.0 - crps(value, error, answer.value) / scale)
         return total / len(self.settings.scales)
 
 
@@ -243,16 +256,22 @@ def _answers(
     built: Built, connection: Connection, ids: Sequence[int], names: Mapping[str, Any], as_of: int
 ) -> dict[int, dict[str, _Answer]]:
     """Returns by candidate and property the value of the highest rung that measured it."""
-    found: dict[int, dict[str, _Answer]] = {id_: {} for id_ in ids}
-    first = {(id_, position): watermark for id_, position, watermark in _first(built, connection, ids, as_of)}
+    answers_by_id: dict[int, dict[str, _Answer]] = {id_: {} for id_ in ids}
+    first_watermark = {}
+    for id_, position, watermark in _first_watermarks(built, connection, ids, as_of):
+        first_watermark[id_, position] = watermark
     for id_, answers in answers_as_of(built, connection, ids, as_of).items():
-        for name, (answer, measured) in at_highest_rung([each for each in answers if each.measured]).items():
+        with_values = [answer for answer in answers if answer.measured]
+        for name, (answer, measured) in at_highest_rung(with_values).items():
             if name in names:
-                found[id_][name] = _Answer(measured.quantity.value, first.get((id_, int(answer.position)), 0))
-    return found
+                watermark = first_watermark.get((id_, int(answer.position)), 0)
+                answers_by_id[id_][name] = _Answer(measured.quantity.value, watermark)
+    return answers_by_id
 
 
-def _first(built: Built, connection: Connection, ids: Sequence[int], as_of: int) -> Iterator[tuple[int, int, int]]:
+def _first_watermarks(
+    built: Built, connection: Connection, ids: Sequence[int], as_of: int
+) -> Iterator[tuple[int, int, int]]:
     """Yields candidate id, position of a rung, and the watermark of its first answer."""
     e = t.evidence.c
     for rung in built.rungs:

@@ -160,7 +160,7 @@ def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.Monke
     def both(pricing: Pricing, connection: Connection) -> int:
         whole = pricing._wanted is None
         kept.append((told(pricing, connection), wanted(pricing), whole))
-        assert pricing._features() == pricing.priced.free(pricing.pool)
+        assert pricing._rungs_for_everyone() == pricing.priced.free(pricing.pool)
         return kept[-1][0]
 
     monkeypatch.setattr(Pricing, "wants", both)

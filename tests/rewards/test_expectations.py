@@ -64,7 +64,7 @@ def published(made: Rewarded, spec: RewardSpec = SPEC) -> ShownRewards:
 def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databases(
     migrated_sqlite: Path, migrated_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expectations, "MOST", 8)  # more answers than the law keeps
+    monkeypatch.setattr(expectations, "MAX_TEACHING", 8)  # more answers than the law keeps
     found = []
     for number in range(4):
         url = migrated_postgres if number == 0 else str(tmp_path / f"{number}.db")

@@ -106,7 +106,7 @@ def test_guards_are_the_same_however_many_episodes_are_read_together(
 ) -> None:
     version = publish(made.ledger, "small", POSTERIOR)
     kept = show_guards(made.ledger, version.version)
-    monkeypatch.setattr(policy_guards, "AT_ONCE", 1)
+    monkeypatch.setattr(policy_guards, "EPISODES_PER_READ", 1)
     with made.ledger.read() as connection:
         rows = rewards.of_version(connection, version.version)
         again = guards(made.built, connection, rows, POSTERIOR, version.watermark)

@@ -17,8 +17,8 @@ from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts
 
-LOOK = 16  # candidates of each rung from which the cost of the next job is taken
-TURN = Cost(core_seconds=1e-3, llm_tokens=1)  # least cost of a proposer's turn
+CANDIDATES_PER_RUNG = 16  # candidates of each rung from which the cost of the next job is taken
+LEAST_TURN_COST = Cost(core_seconds=1e-3, llm_tokens=1)  # least cost of a proposer's turn
 
 
 class BudgetTracker(Budget):
@@ -52,17 +52,24 @@ class BudgetTracker(Budget):
         self._reused[position] += 1
 
     def goes_on(self, built: Built, connection: Connection) -> str | None:
-        """Returns a message with the time from which weekly limits allow the next job; None if they are not the only
-        obstacle."""
-        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self._limits.rates else None
+        """Returns a message with the time from which weekly limits allow the next job.
+
+        Returns None if there are no weekly limits, or if they are not the only obstacle.
+        """
+        if not self._limits.rates:
+            return None
+        next_costs = list(self._next_costs(built, connection))
+        return self.resumes(next_costs or [LEAST_TURN_COST])
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
         """Yields the reservations of queued jobs, and of jobs that could be started on each rung's first candidates."""
         by_id = {r.id: r for r in built.all_rungs}
-        for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
+        for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
         for i, rung in enumerate(built.paid):
-            waiting = standings.waiting(connection, built.row.id, rung.rules.position, by_score=True, limit=LOOK)
+            waiting = standings.waiting(
+                connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG
+            )
             yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[i:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:

@@ -65,10 +65,14 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
     if not rung.spec.derived or result.outcome is not Outcome.OK:
         return result
     values: dict[Part, Quantity] = {}
-    for position, measured in [*((a.position, a.measured) for a in earlier), (rung.rules.position, result.measured)]:
-        values |= {(position, each.property): each.quantity for each in measured}
-    added = tuple(value for prop in rung.spec.derived if (value := prop.measured(values)) is not None)
-    return replace(result, measured=result.measured + added)
+    for answer in earlier:
+        for measured in answer.measured:
+            values[answer.position, measured.property] = measured.quantity
+    for measured in result.measured:
+        values[rung.rules.position, measured.property] = measured.quantity
+    derived_values = [prop.measured(values) for prop in rung.spec.derived]
+    known_values = tuple(value for value in derived_values if value is not None)
+    return replace(result, measured=result.measured + known_values)
 
 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
@@ -91,12 +95,12 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
         held = evidence.latest(connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash))
         for id_, candidate in loaded.items():
             used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
-            new = _evidence(prop, candidate.key, id_, used, held.get(id_))
+            new = _derived_evidence(prop, candidate.key, id_, used, held.get(id_))
             if new is not None:
                 evidence.record_once(connection, [new])
 
 
-def _evidence(
+def _derived_evidence(
     prop: DerivedProperty,
     candidate_key: str,
     candidate_id: int,
@@ -117,8 +121,10 @@ def _evidence(
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
     key = EvidenceKey(candidate_key, DERIVED_VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     kind = measured.quantity.uncertainty_kind
-    facts = {"formula": prop.formula.text} | ({UNCERTAINTY_KIND: {measured.property: kind}} if kind else {})
-    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=facts)
+    diagnostics: dict[str, Any] = {"formula": prop.formula.text}
+    if kind:
+        diagnostics[UNCERTAINTY_KIND] = {measured.property: kind}
+    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=diagnostics)
     if held is None:
         return NewEvidence(finding, key, candidate_id)
     return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)
@@ -150,11 +156,13 @@ class FreeGates:
         for rung in rungs:
             for prop in rung.spec.derived:
                 parts.extend(prop.parts.values())
-        self._rungs = [
-            (rung, {*rung.rules.gate, *(name for position, name in parts if position == rung.rules.position)})
-            for rung in rungs
-            if type(rung.verifier).glance is not Verifier.glance and provider(rung.verifier.name).split()[0] == OURS
-        ]
+        self._rungs: list[tuple[BuiltRung, set[str]]] = []
+        """Each rung with the names of the properties that gates and derived values need from it."""
+        for rung in rungs:
+            defines_glance = type(rung.verifier).glance is not Verifier.glance
+            if defines_glance and provider(rung.verifier.name).split()[0] == OURS:
+                names_in_formulas = {name for position, name in parts if position == rung.rules.position}
+                self._rungs.append((rung, {*rung.rules.gate, *names_in_formulas}))
 
     def missed(self, candidate: Candidate) -> str | None:
         """Returns in one line which gate the candidate misses, or why a rung refuses it; None if it misses none.
@@ -196,8 +204,8 @@ def is_drawn(control: BuiltRung, seed: int, keys: Iterable[str]) -> Mask:
 def control_score(control: RungSpec, objectives: Sequence[Objective], answer: RecordedEvidence) -> float | None:
     """Returns the score of a candidate by its control; None if the answer does not tell.
 
-    With limits, those of the control or else of the objectives that it measures, the score is 1 if all values lie
-    within them and 0 if one does not; without any, it is the utility of the objectives that it measures.
+    The limits are those of the control, else those of the objectives that it measures. The score is 1 if all values lie
+    within the limits, and 0 if one does not. Without limits, the score is the utility of the measured objectives.
     """
     if answer.outcome is not Outcome.OK:
         return None
@@ -208,10 +216,10 @@ def control_score(control: RungSpec, objectives: Sequence[Objective], answer: Re
         return utility(own, {name: quantity.value for name, quantity in values.items()})
     if not limits.keys() <= values.keys():
         return None
-    misses = [window.misses(values[name]) for name, window in limits.items()]
-    if any(missed not in (None, Reason.NOT_MEASURED) for missed in misses):
+    reasons = [window.misses(values[name]) for name, window in limits.items()]  # None: within the limits
+    if any(reason not in (None, Reason.NOT_MEASURED) for reason in reasons):
         return 0.0
-    return None if Reason.NOT_MEASURED in misses else 1.0
+    return None if Reason.NOT_MEASURED in reasons else 1.0
 
 
 @dataclass(frozen=True)
@@ -238,8 +246,10 @@ class BuiltRung:
         return self.verifier.tier is Tier.FAST
 
     def declared(self, candidate: Candidate) -> Cost | None:
-        """Returns the cost that the verifier declares, or the file for people; None if it declares none."""
-        return cost_or_none(self.verifier, candidate) if self.spec.lab is None else self.spec.lab.cost.total()
+        """Returns the cost that the verifier declares, or None; for people, the cost that the campaign file states."""
+        if self.spec.lab is not None:
+            return self.spec.lab.cost.total()
+        return cost_or_none(self.verifier, candidate)
 
     @property
     def holds(self) -> dict[str, int]:
@@ -293,8 +303,9 @@ class BuiltLadder:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.spec.at_once), len(rungs))
         self.fast = rungs[:leading]
+        """The leading fast and inline rungs, which run on each proposal at once."""
         self.paid = rungs[leading:]
-        """The leading fast and inline rungs, which run on each proposal at once, and the other rungs."""
+        """The other rungs that decide."""
         self.bought = all_rungs[leading:]
         """The rungs that run as jobs: the paid ones and the control."""
         self.computed = tuple(rung for rung in self.bought if not rung.spec.is_world)
@@ -316,8 +327,13 @@ class Built(BuiltLadder):
         super().__init__(spec, rungs)
         self.ledger = ledger
         self.row = row
-        self.together = {r.rules.position: n for r in self.computed if (n := r.verifier.together) > 1}
+        self.together: dict[Position, int] = {}
+        """Largest number of jobs that share a call, by position, for rungs with more than one."""
+        for rung in self.computed:
+            if rung.verifier.together > 1:
+                self.together[rung.rules.position] = rung.verifier.together
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
+        """Largest number of jobs, by position, for rungs with such a limit."""
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
         """Returns the proposer of a script; for a model, the proposer of its seeds. Raises ValueError without seeds."""
@@ -350,10 +366,13 @@ class Built(BuiltLadder):
     @property
     def ahead(self) -> int:
         """Number of waiting candidates below which the proposer is asked for more."""
-        return max(
-            proposer.ahead if isinstance(proposer, EvolveSpec | LlmSpec) else max(proposer.batch, 4 * self.spec.workers)
-            for _, proposer in self.spec.proposers
-        )
+        thresholds = []
+        for _, proposer in self.spec.proposers:
+            if isinstance(proposer, EvolveSpec | LlmSpec):
+                thresholds.append(proposer.ahead)
+            else:
+                thresholds.append(max(proposer.batch, 4 * self.spec.workers))
+        return max(thresholds)
 
     @property
     def waits(self) -> bool:
@@ -378,10 +397,12 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
     """Builds rungs that belong to no campaign. They have no objectives, so only their gates judge."""
-    return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds", "hits"), {}, {})
+    rules = ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds", "hits")
+    return _built(ladder, rules, {}, {})
 
 
 def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
+    """Builds the rungs of a campaign. ids, ratios: ledger ids and ratios of true to declared cost, by label."""
     accept = {o.property: o.accept for o in spec.domain_objectives()}
     position = spec.terminal_position
     units = spec.chosen_units()
@@ -419,11 +440,12 @@ def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
     another resource, since a driver's own pool has only cores."""
     for rung in rungs:
         check_engines(rung)
-        if more := {name: n for name, n in rung.holds.items() if name != CORES}:
-            asked = " ".join(f"--resource {name}={n}" for name, n in more.items())
+        other_resources = {name: n for name, n in rung.holds.items() if name != CORES}
+        if other_resources:
+            options = " ".join(f"--resource {name}={n}" for name, n in other_resources.items())
             raise UsageError(
-                f'rung "{rung.spec.rung}" needs {in_words(more)}, and a campaign that runs its jobs itself has cores '
-                f"alone: run it with --executor ledger and start sciagent worker {asked}"
+                f'rung "{rung.spec.rung}" needs {in_words(other_resources)}, and a campaign that runs its jobs itself '
+                f"has cores alone: run it with --executor ledger and start sciagent worker {options}"
             )
         if rung.holds[CORES] > workers:
             raise UsageError(
@@ -434,8 +456,9 @@ def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
 
 def check_engines(rung: BuiltRung) -> None:
     """Raises UsageError if this machine lacks a program or an engine that the rung's verifier needs."""
-    if (missing := unavailable(rung.verifier)) is not None:
-        raise UsageError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {missing}')
+    fault = unavailable(rung.verifier)
+    if fault is not None:
+        raise UsageError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {fault}')
 
 
 def prepare(rungs: Iterable[BuiltRung]) -> None:

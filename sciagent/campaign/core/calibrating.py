@@ -58,15 +58,16 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
         if values and name in values and values[name].censoring is Censoring.NONE
     }
     if len(computed) < FEWEST:
+        n_imported = len(imported.values)
+        shared = "1 candidate" if len(computed) == 1 else f"{len(computed)} candidates"
+        if n_imported >= FEWEST:
+            way_out = f"{n_imported} candidates have an imported value; compute the others with: "
+            way_out += command(rung, imported.files[0])
+        else:
+            way_out = f"Import more measured values first; {n_imported} candidates have one"
         raise UsageError(
-            f"calibrate: {rung.rung} and the imported values share {len(computed)} "
-            f"candidate{'' if len(computed) == 1 else 's'} with a {name}; a fit needs {FEWEST}. "
-            + (
-                f"{len(imported.values)} candidates have an imported value; compute the others with: "
-                f"{command(rung, imported.files[0])}"
-                if len(imported.values) >= FEWEST
-                else f"Import more measured values first; {len(imported.values)} candidates have one"
-            )
+            f"calibrate: {rung.rung} and the imported values share {shared} with a {name}; a fit needs {FEWEST}. "
+            f"{way_out}"
         )
     measured = [imported.values[id_] for id_ in computed]
     try:

@@ -74,9 +74,10 @@ def ladder_rules(
     rules = []
     for position, rung in enumerate(ladder):
         above = ladder[position + 1 : terminal + 1]
-        later = frozenset().union(*(r.measured for r in above))
-        below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
-        forgives = below and all(name in later or name not in rung.measured for name in accept)
+        measured_later = frozenset[str]().union(*(later.measured for later in above))
+        may_forgive = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
+        own_objectives = [name for name in accept if name in rung.measured]
+        forgives = may_forgive and all(name in measured_later for name in own_objectives)
         decides = _decided(rung, above, accept)
         is_last = position == terminal
         judged = decides if is_last or goal == "hits" else frozenset()
@@ -96,8 +97,10 @@ def ladder_rules(
 
 
 def _decided(rung: RungTerms, above: Sequence[RungTerms], objectives: Iterable[str]) -> frozenset[str]:
-    """Returns the properties of the objectives that a rung decides. above: the later rungs up to the terminal one; an
-    unknown one may measure every property."""
+    """Returns the properties of the objectives that a rung decides.
+
+    above: the later rungs up to the terminal one. A rung of which `measured` is unknown may measure every property.
+    """
     if not all(later.is_known for later in above):
         return frozenset()
     measured_later = frozenset().union(*(later.measured for later in above))
@@ -123,8 +126,9 @@ class Answer(NamedTuple):
 
 def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
     """Judges a result by the rung's gates, then by the limits of the objectives that it judges."""
-    if (fixed := result.outcome.rule.verdict) is not None:
-        return Judgement(fixed, result.reason, result.detail)
+    verdict_of_outcome = result.outcome.rule.verdict
+    if verdict_of_outcome is not None:
+        return Judgement(verdict_of_outcome, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
     missed = _first_miss("gate", rules.gate, values, rules.units)
     missed = missed or _first_miss("objective", rules.accept, values, rules.units)
@@ -213,9 +217,12 @@ def place(
 
 def _is_barred(likeness: Likeness, standing: Standing, position: Position, last: Judgement, promoted_to: int) -> bool:
     """Whether a likeness stops a candidate: it has passed the rung that found it, and no promotion waives that rung."""
+    if likeness.position < promoted_to:
+        return False
     is_beyond = position > likeness.position
-    is_accepted = (standing, position, last.verdict) == (Standing.SETTLED, likeness.position, Verdict.PASS)
-    return (is_beyond or is_accepted) and likeness.position >= promoted_to
+    is_at_rung = position == likeness.position
+    is_accepted = is_at_rung and standing is Standing.SETTLED and last.verdict is Verdict.PASS
+    return is_beyond or is_accepted
 
 
 def _ended(
@@ -229,8 +236,8 @@ def _ended(
         if last.reason not in NOT_OBTAINED:  # what cannot be made is worth nothing, whatever lower rungs say
             worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
         limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
-        missed = _first_miss("objective", limits, values, highest.units) if last.verdict is Verdict.PASS else None
-        last = missed or last
+        if last.verdict is Verdict.PASS:
+            last = _first_miss("objective", limits, values, highest.units) or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())
     verdict, reason, detail = last
     ended = replace(where, verdict=verdict, reason=str(reason) if reason else None, detail=detail, utility=worth)
@@ -279,7 +286,7 @@ def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
     An objective counts with the rank of its value at the rung that decides it, which is about its desirability. A value
     of a lower rung counts with its centrality in that rung's own gate, since it has another level than the objective.
     """
-    if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
+    if not any(answer.measured and _starts_score(rules[answer.position]) for answer in answers):
         return None
     weights = []
     logs = []
@@ -289,6 +296,11 @@ def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
             weights.append(objective.weight)
             logs.append(objective.weight * math.log(share))
     return math.exp(sum(logs) / sum(weights)) if weights else None
+
+
+def _starts_score(rule: RungRules) -> bool:
+    """Whether a candidate has a score from this rung's answer on: the rung is paid or terminal."""
+    return rule.tier != Tier.FAST or rule.is_terminal
 
 
 def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
@@ -309,7 +321,9 @@ def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[A
 def centrality(window: Window, value: float) -> float:
     """Returns 1 in the middle of a closed window, 0.5 at its edges, less outside; 1 inside a window with one limit."""
     if window.low is not None and window.high is not None and window.high > window.low:
-        x = abs(value - (window.low + window.high) / 2) / ((window.high - window.low) / 2)
+        middle = (window.low + window.high) / 2
+        half_width = (window.high - window.low) / 2
+        x = abs(value - middle) / half_width
         return 1 - 0.5 * x * x if x <= 1 else 0.5 * math.exp(1 - x)
     edge = window.high if window.high is not None else window.low
     scale = max(abs(edge or 0.0) * 0.2, 0.1)

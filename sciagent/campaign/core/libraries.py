@@ -11,7 +11,7 @@ from sciagent.chemistry.combinations import Block, Combinations, ReactionLibrary
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.errors import InputFileError
 
-SHOWN = 5  # reactants that a message names
+MAX_SHOWN = 5  # reactants that a message names
 
 
 def library_of(spec: EnumerateSpec, base: Path) -> Combinations:
@@ -28,22 +28,27 @@ def library_of(spec: EnumerateSpec, base: Path) -> Combinations:
 def left_out(spec: CampaignSpec) -> Iterator[str]:
     """Yields a sentence for each list of reactants of which the reaction cannot use some. Raises as `library_of`."""
     for _, chosen in spec.proposers:
-        if not isinstance(chosen, EnumerateSpec) or not isinstance(
-            library := library_of(chosen, spec.base), ReactionLibrary
-        ):
+        if not isinstance(chosen, EnumerateSpec):
+            continue
+        library = library_of(chosen, spec.base)
+        if not isinstance(library, ReactionLibrary):
             continue
         for name, blocks in library.left_out.items():
             if blocks:
-                first = ", ".join(each.label for each in blocks[:SHOWN])
-                more = f" and {len(blocks) - SHOWN} more" if len(blocks) > SHOWN else ""
+                first = ", ".join(each.label for each in blocks[:MAX_SHOWN])
+                more = f" and {len(blocks) - MAX_SHOWN} more" if len(blocks) > MAX_SHOWN else ""
                 yield f"{name}: {len(blocks)} left out, without the group that the reaction needs there: {first}{more}"
 
 
 def _lists(stated: Mapping[int, str | Sequence[str]], base: Path, column: str) -> dict[int, list[Block]]:
-    return {
-        number: _read(base / blocks, column) if isinstance(blocks, str) else [block(text) for text in blocks]
-        for number, blocks in sorted(stated.items())
-    }
+    """Returns the blocks of each list, by its number. stated: for each list the name of a file, or texts."""
+    lists = {}
+    for number, blocks in sorted(stated.items()):
+        if isinstance(blocks, str):
+            lists[number] = _read(base / blocks, column)
+        else:
+            lists[number] = [block(text) for text in blocks]
+    return lists
 
 
 def _read(path: Path, column: str) -> list[Block]:

@@ -77,12 +77,13 @@ def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
     candidates: whether the proposer's files must exist.
     """
     known = verifier_names()
-    gone = [r["verifier"] for r in row.spec["ladder"] if is_function(r["settings"]) and r["verifier"] not in known]
-    if gone:
+    functions = [rung["verifier"] for rung in row.spec["ladder"] if is_function(rung["settings"])]
+    missing = [name for name in functions if name not in known]
+    if missing:
         raise UsageError(
-            f'campaign "{row.name}" has the rung {gone[0]}, a function of a notebook or a script, which this process '
-            "does not have: go on where the function is defined, with run(); status, best, explain, report and export "
-            "work here"
+            f'campaign "{row.name}" has the rung {missing[0]}, a function of a notebook or a script, which this '
+            "process does not have: go on where the function is defined, with run(); status, best, explain, report and "
+            "export work here"
         )
     name = f"{row.name} (as stored)"
     base = Path(row.base)
@@ -136,7 +137,8 @@ def create_or_open(
             entry = EntryKind.AMENDED
             amendments = spec.diff(row.spec)
             old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
-            changes = [(key, old.get(key), new[key]) for key in new if old.get(key) != new[key]]
+            changed_keys = [key for key in new if old.get(key) != new[key]]
+            changes = [(key, old.get(key), new[key]) for key in changed_keys]
             campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
             _retry_limited(connection, row, new)
             row = campaigns.get(connection, spec.campaign)
@@ -164,15 +166,22 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
-    """Queues jobs again that exceeded a limit which was raised since. They have no evidence to supersede."""
-    reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    """Queues jobs again that exceeded a limit which was raised since. Such jobs have no evidence to supersede."""
+    outcome_of_limit = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
     ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
-    again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
+    pending_again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
     for rung, old, new in ladder:
-        raised = [outcome for limit, outcome in reasons.items() if new["limits"][limit] > old["limits"][limit]]
-        queued = jobs.requeue(connection, row.id, rung.id, raised) if raised else ()
-        for candidate_id in () if rung.control else queued:
-            standings.update(connection, row.id, candidate_id, **again)
+        outcomes = []
+        for limit, outcome in outcome_of_limit.items():
+            if new["limits"][limit] > old["limits"][limit]:
+                outcomes.append(outcome)
+        if not outcomes:
+            continue
+        candidate_ids = jobs.requeue(connection, row.id, rung.id, outcomes)
+        if rung.control:
+            continue  # a control changes no standing
+        for candidate_id in candidate_ids:
+            standings.update(connection, row.id, candidate_id, **pending_again)
 
 
 def open_stored(ledger: Ledger, name: str, who: str) -> Entered:

@@ -72,7 +72,8 @@ def known_or_run(
 
 def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
     """Returns the judged answer of a rung; its values are calibrated."""
-    result = replace(result, measured=calibrated(result.measured, rung.fits)) if rung.fits else result
+    if rung.fits:
+        result = replace(result, measured=calibrated(result.measured, rung.fits))
     measured = result.measured if result.outcome is Outcome.OK else ()
     return Answer(rung.rules.position, judge(rung.rules, result), measured)
 
@@ -167,8 +168,9 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         computation = rung.verifier.computation
         due = [item for item in settlings if item.position >= position]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
-        for id_ in pooled.replicated(connection, list(recorded), computation) if recorded else ():
-            del recorded[id_]  # the answer has replicates, so the pooled answer is read below
+        if recorded:
+            for id_ in pooled.replicated(connection, list(recorded), computation):
+                del recorded[id_]  # the answer has replicates, so the pooled answer is read below
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
         read = pooled.pooled_answers(connection, unread, computation) if unread else {}
         for id_, result in (recorded | read).items():
@@ -186,8 +188,11 @@ def settle_again(
     gave up, since such a job has no evidence.
     """
     row = standings.get(connection, built.row.id, candidate_id)
-    last = int(row["position"]) - (row["verdict"] is None)
-    last = last if answered is None else max(last, answered)
+    last = int(row["position"])  # position of the last rung whose answer counts
+    if row["verdict"] is None:  # the rung at the candidate's position has not answered
+        last -= 1
+    if answered is not None:
+        last = max(last, answered)
     answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
     steering = directives.steering_of(connection, built.row.id, candidate_id)
     alike = known_likenesses(connection, built, [candidate_id]).get(candidate_id)

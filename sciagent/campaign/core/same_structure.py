@@ -21,36 +21,38 @@ from sciagent.store.campaign_state import likenesses
 from sciagent.store.campaign_state.likenesses import Likeness, RelaxedStructure, ValueWindow
 from sciagent.store.results import evidence
 
-AGREES = 3.0
+MAX_DEVIATIONS = 3.0
 """Largest difference of two values of one structure, in standard uncertainties of the difference."""
-SMALLEST = {
+LEAST_RELATIVE_WIDTHS = {
     VOLUME_PER_ATOM.name: 0.015,  # what `relaxed_distance` allows
     FORMATION_ENERGY.name: 0.0,
     E_ABOVE_KNOWN_PHASES.name: 0.0,
     E_ABOVE_HULL.name: 0.0,
 }
 """The properties that have to agree where their uncertainty is known, with the relative difference that always does."""
-COMPARED = 8
+MAX_COMPARED = 8
 """Most structures that a new one is matched with."""
 
 
 def known_likenesses(
     connection: Connection, built: Built, candidate_ids: Sequence[int], as_of: int | None = None
 ) -> dict[int, Likeness]:
-    """Returns the likenesses of those of the candidates that relaxed to the structure of another one. as_of: a
-    watermark; what was found since does not count."""
+    """Returns the likenesses of the candidates that relaxed to the structure of another one, by candidate id.
+
+    as_of: a watermark; likenesses found since do not count.
+    """
     if not built.subject.relaxed_file:
         return {}
     return likenesses.of_many(connection, built.row.id, candidate_ids, as_of)
 
 
 def find_likenesses(connection: Connection, built: Built, answered: Mapping[int, Position]) -> dict[int, Likeness]:
-    """Compares the structures that rungs have left of candidates with those of the campaign that went on before, and
-    writes what is alike. Returns the new likenesses by candidate id.
+    """Compares the structures to which rungs relaxed candidates with the structures of earlier candidates, and writes
+    the likenesses. Returns the new likenesses by candidate id.
 
-    answered: position of the rung that has answered, by candidate id. The candidates' places are written already. Of
-    several that came at once, the one that arrived in the campaign first counts as the first. Call it in a transaction
-    that holds the lock of the campaign's row.
+    answered: position of the rung that has answered, by candidate id. The candidates' places are written already. Among
+    several candidates with one structure, the one that entered the campaign first counts as the first. Call it in a
+    transaction that holds the lock of the campaign's row.
     """
     if not built.subject.relaxed_file:
         return {}
@@ -62,7 +64,7 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
 
 
 def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
-    """Returns the ids of those of the candidates that the rung relaxed to the structure of an earlier one."""
+    """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate."""
     where = rung.rules.position, rung.verifier.computation, built.subject.relaxed_file
     structures = likenesses.relaxed(connection, built.row.id, candidate_ids, *where)
     measured = evidence.measured_of(connection, [structure.evidence_id for structure in structures])
@@ -71,7 +73,7 @@ def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: 
     for structure in structures:
         windows = _windows(connection, measured.get(structure.evidence_id, ()))
         others = likenesses.near(
-            connection, built.row.id, structure, *where, windows=windows, without=skipped, most=COMPARED
+            connection, built.row.id, structure, *where, windows=windows, without=skipped, most=MAX_COMPARED
         )
         for other in others:
             distance = _distance(built, structure, other)
@@ -85,15 +87,15 @@ def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: 
 
 
 def _windows(connection: Connection, measured: Sequence[Measured]) -> list[ValueWindow]:
-    """Returns the limits within which the values of the same structure lie: AGREES standard uncertainties of a
+    """Returns the limits within which the values of the same structure lie: MAX_DEVIATIONS standard uncertainties of a
     difference, since the other value is as uncertain."""
-    limited = [m for m in measured if m.property in SMALLEST and m.quantity.uncertainty is not None]
+    limited = [m for m in measured if m.property in LEAST_RELATIVE_WIDTHS and m.quantity.uncertainty is not None]
     property_ids, level_ids = evidence.ids_of_names(connection, limited)
     windows = []
     for m in limited:
         value = m.quantity.value
         uncertainty = m.quantity.uncertainty or 0.0
-        width = max(AGREES * math.sqrt(2) * uncertainty, SMALLEST[m.property] * abs(value))
+        width = max(MAX_DEVIATIONS * math.sqrt(2) * uncertainty, LEAST_RELATIVE_WIDTHS[m.property] * abs(value))
         windows.append(ValueWindow(property_ids[m.property], level_ids[m.level], value - width, value + width))
     return windows
 

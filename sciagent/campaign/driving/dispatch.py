@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.session import MARGIN, Crew, DriverSession, JobSlots, PlannedJob
+from sciagent.campaign.driving.session import AMPLE_JOBS, Crew, DriverSession, JobSlots, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position
@@ -22,7 +22,7 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
-WINDOW = 512  # a dispatch asks for no more choices once it has asked for this many
+MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for this many
 
 
 @dataclass
@@ -55,7 +55,8 @@ def promote(
     decided: list[_Decided] = []
     planned: list[PlannedJob] = []
     for at, choice in enumerate(choices):
-        if (evidence_id := known.get((choice.position, choice.id))) is not None:
+        evidence_id = known.get((choice.position, choice.id))
+        if evidence_id is not None:
             decided.append((choice, "reuse", "known under the same settings", evidence_id))
             budget.reuse(choice.position)
             done.reused = True
@@ -86,13 +87,15 @@ def _within_verifications(
     connection: Connection, session: DriverSession, choices: Sequence[Choice]
 ) -> tuple[list[Choice], list[Choice]]:
     """Splits choices into those that the budget of verifications allows, and the others. Seeds are always allowed."""
-    left = session.verifications_left(connection)
-    if left is None:
+    n_left = session.verifications_left(connection)
+    if n_left is None:
         return list(choices), []
-    terminal = [choice.id for choice in choices if choice.position == session.built.terminal]
-    counted = set(terminal) - standings.seeds_among(connection, session.built.row.id, terminal)
-    over = set([id_ for id_ in terminal if id_ in counted][left:])
-    return [c for c in choices if c.id not in over], [c for c in choices if c.id in over]
+    terminal_ids = [choice.id for choice in choices if choice.position == session.built.terminal]
+    seed_ids = standings.seeds_among(connection, session.built.row.id, terminal_ids)
+    counted_ids = [id_ for id_ in terminal_ids if id_ not in seed_ids]
+    excess_ids = set(counted_ids[n_left:])
+    allowed = [choice for choice in choices if choice.id not in excess_ids]
+    return allowed, [choice for choice in choices if choice.id in excess_ids]
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
@@ -108,19 +111,22 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
 def _plan(
     budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate
 ) -> tuple[PlannedJob, bool, str | None]:
-    """Returns the job, whether the budget suffices for `MARGIN` such jobs, and a message if it does not suffice for
+    """Returns the job, whether the budget suffices for `AMPLE_JOBS` such jobs, and a message if it does not suffice for
     one."""
     declared = rung.declared(candidate)
     reservation = rung.reserves(declared)
     seconds = rung.lasts(declared)
-    reservation = budget.stocks_of(reservation) if rung.spec.is_world else reservation
+    if rung.spec.is_world:
+        reservation = budget.stocks_of(reservation)
     key = rung.verifier.evidence_key(candidate)
     job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
-    many = {resource: MARGIN * amount for resource, amount in reservation.items()}
-    if rung.cost_model.learnt and budget.fits(many, MARGIN * seconds):
+    for_many_jobs = {resource: AMPLE_JOBS * amount for resource, amount in reservation.items()}
+    if rung.cost_model.learnt and budget.fits(for_many_jobs, AMPLE_JOBS * seconds):
         return job, True, None
     shortfall = budget.shortfall(reservation, seconds)
-    return job, False, None if shortfall is None else f"{rung.spec.rung} would reserve {shortfall}"
+    if shortfall is None:
+        return job, False, None
+    return job, False, f"{rung.spec.rung} would reserve {shortfall}"
 
 
 def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:

@@ -34,10 +34,14 @@ STOP_SECONDS = 60.0  # time that drivers have to end before they are killed
 
 @dataclass
 class _Child:
+    """A submitted campaign and the process that drives it."""
+
     name: str
     process: subprocess.Popen[bytes] | None = None
+    """The running driver; None if none runs."""
     failures: int = 0
     not_before: float = 0.0
+    """Time on the monotonic clock before which no driver is started."""
 
 
 class Host:
@@ -77,6 +81,7 @@ class Host:
             self._executor.close()
 
     def _step(self) -> None:
+        """Collects ended drivers and starts those that are due. Raises CampaignError as `serve` does."""
         now = time.monotonic()
         self._collect_ended(now)
         with self._ledger.read() as connection:
@@ -86,7 +91,8 @@ class Host:
             if child.process is None and now >= child.not_before:
                 self._start(child)
         self._presence.step(self._ledger)
-        if (fault := self._executor.fault) is not None:
+        fault = self._executor.fault
+        if fault is not None:
             raise CampaignError(f"{fault}. Nothing is lost: campaigns go on when a dispatcher is started again")
 
     def _start(self, child: _Child) -> None:
@@ -104,7 +110,8 @@ class Host:
     def _collect_ended(self, now: float) -> None:
         """Records drivers that have ended. After `MAX_FAILURES` failures the campaign is no longer restarted."""
         for campaign_id, child in list(self._children.items()):
-            if child.process is None or (code := child.process.poll()) is None:
+            code = None if child.process is None else child.process.poll()
+            if code is None:  # waits to be started, or runs
                 continue
             child.process = None
             if code in ENDS:
@@ -126,13 +133,14 @@ class Host:
         """Ends the drivers by a signal, repeated once after half of `STOP_SECONDS`; remote jobs go on. A driver that
         still runs is killed; the ledger keeps its last commit."""
         alive = [child.process for child in self._children.values() if child.process is not None]
-        end = time.monotonic() + STOP_SECONDS
+        began = time.monotonic()
         for share in (0.5, 1.0):
+            deadline = began + share * STOP_SECONDS
             for process in alive:
                 process.terminate()
             for process in alive:
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=max(0.1, end - (1 - share) * STOP_SECONDS - time.monotonic()))
+                    process.wait(timeout=max(0.1, deadline - time.monotonic()))
         for process in alive:
             process.kill()  # no effect on a process that has ended
         self._presence.leave(self._ledger)

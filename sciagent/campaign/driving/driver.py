@@ -21,7 +21,7 @@ from sciagent.campaign.core.build import Built, check_engines, check_here, is_dr
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
-from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
+from sciagent.campaign.driving.dispatch import MAX_CHOICES, promote, resume_queued
 from sciagent.campaign.driving.inbox import Intake, Mailbox
 from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reorder_list, wake_again, with_people
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
@@ -42,8 +42,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 from sciagent.verification.sandbox.host import Worker, sweep
 
-LOOK_SECONDS = 1.0  # shortest time between two looks for settled candidates while jobs run
-LOOK_SHARE = 0.03  # largest share of the driver's time for looks
+LEAST_SECONDS_BETWEEN_LOOKS = 1.0  # shortest time between two looks for settled candidates while jobs run
+LARGEST_SHARE_OF_LOOKS = 0.03  # largest share of the driver's time for looks
 
 
 class ControlDraws:
@@ -52,9 +52,9 @@ class ControlDraws:
     def __init__(self, session: DriverSession, connection: Connection) -> None:
         self._session = session
         control = session.built.control
-        self._seen = set() if control is None else standings.decided_on(connection, control.id)
+        self._known_ids = set() if control is None else standings.decided_on(connection, control.id)
         self._waiting: list[int] = []
-        self._look_at = 0.0
+        self._next_look_at = 0.0
 
     def due(self, connection: Connection, idle: bool, rungs: Collection[Position], slots: int) -> list[Choice]:
         """Returns at most `slots` choices. idle: whether no job runs, so that settled candidates are looked for at
@@ -62,13 +62,13 @@ class ControlDraws:
         control = self._session.built.control
         if control is None or control.rules.position not in rungs:
             return []
-        if idle or time.monotonic() >= self._look_at:
+        if idle or time.monotonic() >= self._next_look_at:
             self._look(connection)
-        left = self._session.budget.remaining_jobs(control.rules.position)
+        position = control.rules.position
+        remaining_jobs = self._session.budget.remaining_jobs(position)
+        n = slots if remaining_jobs is None else min(slots, remaining_jobs)
         share = control.spec.share or SHARE
         why = f"control: drawn with a chance of {share:g}"
-        n = slots if left is None else min(slots, left)
-        position = control.rules.position
         return [Choice(id_, position, index=0.0, propensity=share, why=why) for id_ in self._waiting[:n]]
 
     def take(self, started: Collection[int]) -> None:
@@ -81,19 +81,20 @@ class ControlDraws:
         built = self._session.built
         assert built.control is not None
         settled = standings.settled(connection, built.row.id)
-        new = [id_ for id_ in settled if id_ not in self._seen]
-        self._seen.update(new)
+        new = [id_ for id_ in settled if id_ not in self._known_ids]
+        self._known_ids.update(new)
         if new:
             keys = laws.keys(connection, new)
             drawn = is_drawn(built.control, built.spec.seed, (keys[id_] for id_ in new))
             self._waiting += [id_ for id_, is_chosen in zip(new, drawn, strict=True) if is_chosen]
         took = time.monotonic() - begun
-        self._look_at = time.monotonic() + max(LOOK_SECONDS, took / LOOK_SHARE)
+        self._next_look_at = time.monotonic() + max(LEAST_SECONDS_BETWEEN_LOOKS, took / LARGEST_SHARE_OF_LOOKS)
 
 
 PLACED_WITHOUT_REFIT = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
-EQUAL_FIELDS = ("n", "kind", "measured_level", "is_used")
-ALIKE = 1e-9  # relative difference of two fits that counts as none
+EQUAL_FIELDS = ("n", "kind", "measured_level", "is_used")  # fields of a fit that change only with its data
+CLOSE_FIELDS = ("slope", "intercept", "mean_absolute_error")  # fields of a fit that may differ by rounding
+FIT_TOLERANCE = 1e-9  # relative difference of two fits that counts as none
 
 
 def refit(connection: Connection, built: Built) -> None:
@@ -117,10 +118,15 @@ def refit(connection: Connection, built: Built) -> None:
 
 
 def _has_changed(old: Fit | None, new: Fit) -> bool:
-    if old is None or any(getattr(old, name) != getattr(new, name) for name in EQUAL_FIELDS):
+    """Whether the fit differs from the old one by more than rounding."""
+    if old is None:
         return True
-    pairs = ((old.slope, new.slope), (old.intercept, new.intercept), (old.mean_absolute_error, new.mean_absolute_error))
-    return not all(math.isclose(a, b, rel_tol=ALIKE, abs_tol=1e-12) for a, b in pairs)
+    if any(getattr(old, name) != getattr(new, name) for name in EQUAL_FIELDS):
+        return True
+    for name in CLOSE_FIELDS:
+        if not math.isclose(getattr(old, name), getattr(new, name), rel_tol=FIT_TOLERANCE, abs_tol=1e-12):
+            return True
+    return False
 
 
 def _place_again(connection: Connection, built: Built, lowest: int) -> None:
@@ -134,9 +140,12 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
         settle_again(connection, built, candidate_id, before)
 
 
-REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
-_AWAY = (LedgerAwayError, LedgerReplacedError)
-GARBAGE = 20_000  # new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
+STEP_SECONDS = 0.25  # longest time that a step waits for a job or a model
+REMOTE_CHECK_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
+_LEDGER_GONE = (LedgerAwayError, LedgerReplacedError)
+OBJECTS_PER_COLLECTION = (
+    20_000  # new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
+)
 
 
 class Driver:
@@ -215,12 +224,13 @@ class Driver:
         jobs."""
         takes_new = not self._runs_locally
         remote = RemoteJobs(self.session, self.pace, self._executor, takes_new, connection)
-        if self._runs_locally:
-            return self._with_people(LocalJobs(self.session, self.pace, self._workers, self._bell), connection), remote
-        return (self._with_people(remote, connection),)
+        if not self._runs_locally:
+            return (self._with_people(remote, connection),)
+        local = LocalJobs(self.session, self.pace, self._workers, self._bell)
+        return self._with_people(local, connection), remote
 
     def _with_people(self, computers: Crew, connection: Connection) -> Crew:
-        """Returns the crew together with that of people, if they do a rung."""
+        """Returns the crew, joined with the crew of people if people do a rung."""
         if not self.built.asked:
             return computers
         return JointCrew(computers, WorldJobs(self.session, self.pace, connection))
@@ -232,16 +242,16 @@ class Driver:
             campaigns.release_driver(connection, self.session.lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        away = isinstance(error, _AWAY)  # another driver may continue from the last commit
-        ignored = _AWAY if away else ()
+        is_ledger_gone = isinstance(error, _LEDGER_GONE)  # another driver may continue from the last commit
+        ignored = _LEDGER_GONE if is_ledger_gone else ()
         with suppress(*ignored):
             self.intake.source.close()
         for crew in self.session.crews:
             crew.close()
         self.worker.close()
         self.heart.stop()
-        if away:
-            with suppress(*_AWAY):
+        if is_ledger_gone:
+            with suppress(*_LEDGER_GONE):
                 self.release()
         elif not self.heart.lost.is_set():
             with self.built.ledger.begin() as connection:
@@ -255,7 +265,7 @@ class Driver:
         """Steps the campaign until it ends; returns its state. on_step: called before each step and at the end."""
         gc.freeze()  # spares garbage collection of loaded objects, which took a tenth of the time at 10^5 candidates
         thresholds = gc.get_threshold()
-        gc.set_threshold(GARBAGE, *thresholds[1:])
+        gc.set_threshold(OBJECTS_PER_COLLECTION, *thresholds[1:])
         try:
             while True:
                 on_step()
@@ -267,27 +277,32 @@ class Driver:
             gc.set_threshold(*thresholds)
             gc.unfreeze()
 
-    def step(self, wait: float = 0.25) -> CampaignState | None:
+    def step(self, wait: float = STEP_SECONDS) -> CampaignState | None:
         """Obeys directives, settles jobs, proposes candidates and dispatches jobs; returns the final state once there
         is one. wait: longest time, in seconds, to wait for a job or a model."""
         ending = self._go_on(wait)
-        return None if ending is None or self.running else self._end(ending)
+        if ending is None or self.running:
+            return None
+        return self._end_campaign(ending)
 
     def settle(self, seconds: float) -> bool:
         """Steps the campaign until nothing is left to run, or the time is over. The campaign does not end, so that more
         can be proposed to it. Returns whether nothing is left."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._go_on(min(left, 0.25)) is not None and not self.running:
+        deadline = time.monotonic() + seconds
+        while True:
+            remaining_seconds = deadline - time.monotonic()
+            if remaining_seconds <= 0:
+                return False
+            ending = self._go_on(min(remaining_seconds, STEP_SECONDS))
+            if ending is not None and not self.running:
                 return True
-        return False
 
     def _go_on(self, wait: float) -> Ending | None:
         """Takes a step; returns the ending once no more jobs may start, otherwise None. wait: as in `step`."""
         self.attend()
         self._hold_back()
-        self._rest(wait)
-        self._settle()
+        self._wait_for_news(wait)
+        self._settle_jobs()
         if self.mailbox.paused and not self.session.stopping.is_set():
             if not self.running:
                 self.session.stopping.wait(wait)
@@ -329,21 +344,21 @@ class Driver:
             for crew in session.crews:
                 crew.abort()
 
-    def _rest(self, seconds: float) -> None:
+    def _wait_for_news(self, seconds: float) -> None:
         """Waits until a job has finished or a model has answered; returns at once if candidates can be proposed now."""
         source = self.intake.source
-        asked = self.intake.is_asking
+        asked_model = self.intake.is_asking
         self.intake.is_asking = False
-        can_propose = asked and source.is_ready
-        awaits_model = asked and source.is_busy
+        can_propose = asked_model and source.is_ready
+        awaits_model = asked_model and source.is_busy
         if can_propose or not (self.running or awaits_model):
             return
         if self.session.crews[-1].running:
-            seconds = min(seconds, REMOTE_SECONDS)
+            seconds = min(seconds, REMOTE_CHECK_SECONDS)
         self._bell.wait(seconds)  # returns at once if the bell was set since the last wait
         self._bell.clear()  # before results are read, so that a later result sets the bell again
 
-    def _settle(self) -> None:
+    def _settle_jobs(self) -> None:
         """Writes results of finished jobs, and counts hits again if the goal needs the number."""
         positions = set[Position]()
         for crew in self.session.crews:
@@ -393,7 +408,7 @@ class Driver:
         insist = blocked is not None and blocked.by is BlockedBy.SLICE
         return self.intake.propose(self.session, insist) or self._awaits_model
 
-    def _end(self, ending: Ending) -> CampaignState:
+    def _end_campaign(self, ending: Ending) -> CampaignState:
         with self.session.begin() as connection:
             state, why = with_people(connection, self.session, ending)
             campaigns.set_state(connection, self.built.row.id, state, why)
@@ -450,9 +465,11 @@ class Driver:
             purchasing.take_back(done.unplaced, done.refused)
             put_off |= {choice.id for choice in done.refused}
             blocked = purchasing.blocked
-            self._shortfall = self._shortfall or done.shortfall or (blocked.words if blocked else None)
+            self._shortfall = self._shortfall or done.shortfall
+            if self._shortfall is None and blocked is not None:
+                self._shortfall = blocked.words
             reused |= done.reused
-            if not done.refused or not slots.has_free or wanted > WINDOW:
+            if not done.refused or not slots.has_free or wanted > MAX_CHOICES:
                 break
             wanted *= 2  # more choices than slots, since some of them may not fit the budget either
         return reused

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_stored
-from sciagent.campaign.driving.session import TOKENS, DriverSession, Heartbeat, ProposalsEnd
+from sciagent.campaign.driving.session import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
 from sciagent.campaign.proposing.slots import Source
 from sciagent.domain.directives import Verb
 from sciagent.domain.states import CampaignState
@@ -53,11 +53,12 @@ class Mailbox:
         that writes a directive may change them."""
         session = self._session
         self._looked_at = time.monotonic()
-        if not (new := directives.since(connection, session.built.row.id, self._last)):
+        new_directives = directives.since(connection, session.built.row.id, self._last)
+        if not new_directives:
             return False
-        self._last = new[-1].id
-        self._unread += new
-        session.purchasing.pool.touch(d.candidate_id for d in new if d.candidate_id is not None)
+        self._last = new_directives[-1].id
+        self._unread += new_directives
+        session.purchasing.pool.touch(d.candidate_id for d in new_directives if d.candidate_id is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True
@@ -115,7 +116,10 @@ class Mailbox:
                 crew.amend(connection)
 
 
-PROPOSING = ("core_seconds", TOKENS)  # resources that a turn of the proposer spends without a reservation
+UNRESERVED_RESOURCES = (
+    "core_seconds",
+    TOKEN_RESOURCE,
+)  # resources that a turn of the proposer spends without a reservation
 
 
 class Intake:
@@ -146,8 +150,8 @@ class Intake:
         """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. Returns True if there was a turn,
         or if the proposer has just ended.
 
-        insist: asks even if enough candidates wait, or the first paid rung has not answered yet. Used when none of them
-        can start.
+        insist: whether to ask even if enough candidates wait, or the first paid rung has not answered yet; for a
+        campaign in which no waiting candidate can start.
         """
         built = session.built
         budget = session.budget
@@ -161,13 +165,13 @@ class Intake:
         if built.spec.budget.verifications is not None and built.decides_at_once:
             with built.ledger.read() as connection:  # each proposal may be verified within the turn
                 limit = min(limit, session.verifications_left(connection) or 0)
-        purchasing.come = self._share_made(built)
+        purchasing.proposed_share = self._share_made(built)
         self.ended = self._ended_by_itself or self._limit_reached(session, limit)
         if self.ended is not None:
             if self.ended.state is not CampaignState.FAILED:  # after a failure the rest of the budget is kept
-                purchasing.come = 1.0
+                purchasing.proposed_share = 1.0
             return False
-        if any(budget.room(resource) <= 0 for resource in PROPOSING):
+        if any(budget.room(resource) <= 0 for resource in UNRESERVED_RESOURCES):
             self.starved = True  # running jobs may still give back a part of their reservations
             return False
         if not insist:
@@ -186,8 +190,10 @@ class Intake:
             return ProposalsEnd(f"{self.n_proposals} of {spec.budget.proposals} proposals made")
         if limit <= 0:
             return ProposalsEnd(f"all {spec.budget.verifications} verifications are used")
-        spent = budget.spent_up(TOKENS)
-        return None if spent is None else ProposalsEnd(spent, CampaignState.BUDGET_SPENT)
+        spent = budget.spent_up(TOKEN_RESOURCE)
+        if spent is None:
+            return None
+        return ProposalsEnd(spent, CampaignState.BUDGET_SPENT)
 
     def _share_made(self, built: Built) -> float | None:
         """Returns the share of all proposals that were made so far; None if their total is unknown."""

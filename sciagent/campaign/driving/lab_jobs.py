@@ -5,9 +5,9 @@ Nobody waits for people: a driver with nothing else to do ends, and its campaign
 The order of the list is made again at most once a day. Tasks that nobody has begun get a new priority, and those that
 others have overtaken are withdrawn.
 
-Only the scheduler `priced` learns what changes their order. A task stays as it is once a person has acted on it: it was
-promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. So does one that the
-audit has drawn, since a draw is not taken back.
+Only the scheduler `priced` learns what changes the order. A task stays as it is once a person has acted on it: the task
+was promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. A task that the
+audit has drawn stays as well, since a draw is not taken back.
 
 Where computers run the other rungs, both crews work as one.
 """
@@ -38,10 +38,10 @@ from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import Untouched
 from sciagent.store.views import campaign_counts
 
-EVERY = timedelta(days=1)
-REPRICED = "repriced"
-OVERTAKEN = "others promise more by what was answered since"
-SPARE = "the others that are out are likely to bring the hits that are still asked for"
+REORDER_INTERVAL = timedelta(days=1)
+REPRICED_EVENT = "repriced"
+WHY_OVERTAKEN = "others promise more by what was answered since"
+WHY_SPARE = "the others that are out are likely to bring the hits that are still asked for"
 
 
 def reorder_list(connection: Connection, session: DriverSession) -> None:
@@ -55,26 +55,29 @@ def reorder_list(connection: Connection, session: DriverSession) -> None:
     listed = {task.candidate_id: position[task.rung_id] for task in untouched}
     if not listed:
         return
-    kept = session.purchasing.reorder(connection, listed)
-    if kept is None:
+    remaining_choices = session.purchasing.reorder(connection, listed)
+    if remaining_choices is None:
         return
-    spare = _spare(connection, session, listed, kept)
-    kept = {id_: choice for id_, choice in kept.items() if id_ not in spare}
+    spare = _spare(connection, session, listed, remaining_choices)
+    remaining_choices = {id_: choice for id_, choice in remaining_choices.items() if id_ not in spare}
     for task in untouched:
-        if task.candidate_id in kept:
-            jobs.prefer(connection, task.id, kept[task.candidate_id].index)
-    _decide(connection, session, untouched, kept, spare)
-    withdrawn = _withdraw(connection, session, untouched, kept)
-    session.log(connection, REPRICED, tasks=len(listed), withdrawn=withdrawn)
+        if task.candidate_id in remaining_choices:
+            jobs.prefer(connection, task.id, remaining_choices[task.candidate_id].index)
+    _decide(connection, session, untouched, remaining_choices, spare)
+    withdrawn = _withdraw(connection, session, untouched, remaining_choices)
+    session.log(connection, REPRICED_EVENT, tasks=len(listed), withdrawn=withdrawn)
 
 
 def _withdraw(
-    connection: Connection, session: DriverSession, untouched: Sequence[Untouched], kept: Mapping[int, Choice]
+    connection: Connection,
+    session: DriverSession,
+    untouched: Sequence[Untouched],
+    remaining_choices: Mapping[int, Choice],
 ) -> int:
-    """Takes the tasks that are not kept off the list; returns the number of their candidates."""
-    gone = [task for task in untouched if task.candidate_id not in kept]
-    jobs.cancel_queued(connection, [task.id for task in gone])
-    withdrawn = sorted({task.candidate_id for task in gone})
+    """Takes the tasks without a remaining choice off the list; returns the number of their candidates."""
+    withdrawn_tasks = [task for task in untouched if task.candidate_id not in remaining_choices]
+    jobs.cancel_queued(connection, [task.id for task in withdrawn_tasks])
+    withdrawn = sorted({task.candidate_id for task in withdrawn_tasks})
     for candidate_id in withdrawn:
         settle_again(connection, session.built, candidate_id)
     session.purchasing.withdrew(connection, withdrawn)
@@ -96,50 +99,57 @@ def needed(connection: Connection, session: DriverSession, out: int) -> float:
 
 
 def _spare(
-    connection: Connection, session: DriverSession, listed: Mapping[int, Position], kept: Mapping[int, Choice]
+    connection: Connection,
+    session: DriverSession,
+    listed: Mapping[int, Position],
+    remaining_choices: Mapping[int, Choice],
 ) -> set[int]:
     """Returns the candidates of the least urgent tasks of the terminal rung that the goal is not likely to need."""
     terminal = session.built.terminal
-    here = sorted((id_ for id_ in kept if listed[id_] == terminal), key=lambda id_: -kept[id_].index)
-    if not here:
+    terminal_ids = sorted(
+        (id_ for id_ in remaining_choices if listed[id_] == terminal), key=lambda id_: -remaining_choices[id_].index
+    )
+    if not terminal_ids:
         return set()
-    all_here = tasks.open_candidates(connection, session.built.rungs[terminal].id)
-    out = sum(listed.get(id_) != terminal for id_ in all_here)
-    most = needed(connection, session, out)
-    return set(here[int(min(most, len(here))) :])
+    open_ids = tasks.open_candidates(connection, session.built.rungs[terminal].id)
+    n_not_listed = sum(listed.get(id_) != terminal for id_ in open_ids)  # begun by a person
+    n_needed = needed(connection, session, n_not_listed)
+    n_stay = int(min(n_needed, len(terminal_ids)))  # `n_needed` may be infinite
+    return set(terminal_ids[n_stay:])
 
 
 def _is_due(connection: Connection, campaign_id: int) -> bool:
-    last = campaigns.last_event(connection, campaign_id, REPRICED)
-    return last is None or db_now(connection) - last >= EVERY
+    last = campaigns.last_event(connection, campaign_id, REPRICED_EVENT)
+    return last is None or db_now(connection) - last >= REORDER_INTERVAL
 
 
 def _decide(
     connection: Connection,
     session: DriverSession,
     untouched: list[Untouched],
-    kept: Mapping[int, Choice],
+    remaining_choices: Mapping[int, Choice],
     spare: Set[int],
 ) -> None:
-    """Records a decision for each candidate, so that its page and the list say why it is there, or is not any more."""
+    """Records a decision for each candidate, so that its page and the list say why its task stays or was withdrawn."""
     kind = session.built.spec.scheduler.kind
     rung_of = {task.candidate_id: task.rung_id for task in untouched}
     decisions = []
     for candidate_id, rung_id in rung_of.items():
-        choice = kept.get(candidate_id)
-        decisions.append(
-            {
-                "candidate_id": candidate_id,
-                "rung_id": rung_id,
-                "action": "withdraw" if choice is None else "reprice",
-                "chooser": kind,
-                "why": f"{kind}: {SPARE if candidate_id in spare else OVERTAKEN}" if choice is None else choice.why,
-                "propensity": 1.0,
-                "index": None if choice is None else choice.index,
-                "law_version": None if choice is None else choice.law,
-                "price": None if choice is None else choice.price,
-            }
-        )
+        choice = remaining_choices.get(candidate_id)
+        decision: dict[str, object] = {
+            "candidate_id": candidate_id,
+            "rung_id": rung_id,
+            "chooser": kind,
+            "propensity": 1.0,
+        }
+        if choice is None:
+            reason = WHY_SPARE if candidate_id in spare else WHY_OVERTAKEN
+            decision |= {"action": "withdraw", "why": f"{kind}: {reason}"}
+            decision |= {"index": None, "law_version": None, "price": None}
+        else:
+            decision |= {"action": "reprice", "why": choice.why}
+            decision |= {"index": choice.index, "law_version": choice.law, "price": choice.price}
+        decisions.append(decision)
     standings.decide(connection, session.built.row.id, decisions)
 
 
@@ -147,14 +157,14 @@ def wake_again(connection: Connection, session: DriverSession, state: CampaignSt
     """Lets a dispatcher look at a campaign that waits for people after a day, if its list may then change."""
     built = session.built
     if state is CampaignState.WAITING and session.purchasing.reorders and tasks.untouched(connection, built.row.id):
-        campaigns.wake(connection, built.row.id, db_now(connection) + EVERY)
+        campaigns.wake(connection, built.row.id, db_now(connection) + REORDER_INTERVAL)
 
 
 def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
     """Returns `waiting` in place of an end while people have tasks. A reached goal ends the campaign; tasks that nobody
     has claimed are then taken off the list. A model that failed is asked again after the next answer of people."""
     built = session.built
-    (state, why) = ending
+    state, why = ending
     if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
         return ending
     if session.is_goal_reached:
@@ -162,7 +172,9 @@ def with_people(connection: Connection, session: DriverSession, ending: Ending) 
         return ending
     if not tasks.open_by_rung(connection, built.row.id):
         return ending
-    return CampaignState.WAITING, f"for people; {why}" if state is CampaignState.FAILED else "for people"
+    if state is CampaignState.FAILED:
+        return CampaignState.WAITING, f"for people; {why}"
+    return CampaignState.WAITING, "for people"
 
 
 def withdraw(connection: Connection, built: Built) -> None:
@@ -183,26 +195,28 @@ class WorldJobs(Crew):
 
     def __init__(self, session: DriverSession, pace: Pace, connection: Connection) -> None:
         super().__init__(session, pace)
-        self._out: dict[int, OfferedJob] = {}
-        self._new = 0  # number of tasks put on the list since the last launch
+        self._jobs_out: dict[int, OfferedJob] = {}
+        self._n_new = 0  # number of tasks put on the list since the last launch
         self.amend(connection)
 
     def amend(self, connection: Connection) -> None:
         """Loads the tasks that are out."""
-        self._out = offered_jobs(connection, self.session.built, self.session.built.asked)
+        self._jobs_out = offered_jobs(connection, self.session.built, self.session.built.asked)
 
     def slots(self, connection: Connection) -> Quota:
         """Returns how many more tasks of each rung may be put on the list."""
         built = self.session.built
         out = tasks.open_by_rung(connection, built.row.id)
+        weekly = built.spec.budget.rates().get("lab_slots")
         quota = {}
         for rung in built.asked:
-            each = 1 if rung.spec.lab is None else rung.spec.lab.replicates
-            free = -(-out.get(rung.id, (0, 0))[0] // each)  # candidates, not tasks
-            room = rung.spec.list_length(built.spec.budget.rates().get("lab_slots")) // each - free
+            tasks_per_candidate = 1 if rung.spec.lab is None else rung.spec.lab.replicates
+            n_unclaimed_tasks, _ = out.get(rung.id, (0, 0))
+            n_listed_candidates = math.ceil(n_unclaimed_tasks / tasks_per_candidate)
+            room = rung.spec.list_length(weekly) // tasks_per_candidate - n_listed_candidates
             if rung.rules.is_terminal and room > 0:
-                out_here = len(tasks.open_candidates(connection, rung.id))
-                room = int(min(room, needed(connection, self.session, out_here)))
+                n_out = len(tasks.open_candidates(connection, rung.id))
+                room = int(min(room, needed(connection, self.session, n_out)))
             quota[rung.rules.position] = max(0, room)
         return Quota(quota)
 
@@ -225,10 +239,9 @@ class WorldJobs(Crew):
                 further.append((job, row))
         if further:
             ids = jobs.create_many(connection, [row for _, row in further])
-            spend.reserve_many(
-                connection, campaign_id, {i: job.reservation for i, (job, _) in zip(ids, further, strict=True)}
-            )
-            self._add(connection, {id_: job for id_, (job, _) in zip(ids, further, strict=True)})
+            job_of_id = {id_: job for id_, (job, _) in zip(ids, further, strict=True)}
+            spend.reserve_many(connection, campaign_id, {id_: job.reservation for id_, job in job_of_id.items()})
+            self._add(connection, job_of_id)
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         offers.offer_many(connection, dict.fromkeys(planned, OFFER))
@@ -237,23 +250,23 @@ class WorldJobs(Crew):
     def _add(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         due = {id_: job.rung.spec.lab.due_days for id_, job in planned.items() if job.rung.spec.lab is not None}
         tasks.enter(connection, list(due), due)
-        self._new += len(planned)
+        self._n_new += len(planned)
         for id_, job in planned.items():
             out = offers.Out(id_, job.candidate_id, job.rung.id)
-            self._out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
+            self._jobs_out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
 
     def launch(self) -> int:
         """Returns the number of tasks that are new on the list; there may be more to come."""
-        new = self._new
-        self._new = 0
+        new = self._n_new
+        self._n_new = 0
         return new
 
     def settle(self) -> set[Position]:
         """Places the candidates of answered tasks. What they cost was booked when they were claimed."""
-        ended = settle_ended(self.session, self._out)
+        ended = settle_ended(self.session, self._jobs_out)
         if not ended:
             return set()
-        done = [self._out.pop(end.job_id) for end in ended]
+        done = [self._jobs_out.pop(end.job_id) for end in ended]
         with self.session.built.ledger.read() as connection:
             self.session.recount(connection)
         self.session.purchasing.pool.touch(job.out.candidate_id for job in done)
@@ -323,16 +336,24 @@ class JointCrew(Crew):
         return JointSlots(self._computers.slots(connection), self._people.slots(connection), of_people)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
-        theirs = [job for job in planned if job.rung.spec.is_world]
-        others = [job for job in planned if not job.rung.spec.is_world]
-        people = iter(self._people.start(connection, theirs) if theirs else [])
-        computers = iter(self._computers.start(connection, others) if others else [])
-        return [next(people if job.rung.spec.is_world else computers) for job in planned]
+        jobs_of_people = [job for job in planned if job.rung.spec.is_world]
+        jobs_of_computers = [job for job in planned if not job.rung.spec.is_world]
+        ids_of_people = self._people.start(connection, jobs_of_people) if jobs_of_people else []
+        ids_of_computers = self._computers.start(connection, jobs_of_computers) if jobs_of_computers else []
+        next_of_people = iter(ids_of_people)
+        next_of_computers = iter(ids_of_computers)
+        ids = []
+        for job in planned:
+            ids.append(next(next_of_people if job.rung.spec.is_world else next_of_computers))
+        return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
-        for crew, is_world in ((self._people, True), (self._computers, False)):
-            if own := {id_: job for id_, job in planned.items() if job.rung.spec.is_world is is_world}:
-                crew.resume(connection, own)
+        jobs_of_people = {id_: job for id_, job in planned.items() if job.rung.spec.is_world}
+        jobs_of_computers = {id_: job for id_, job in planned.items() if not job.rung.spec.is_world}
+        if jobs_of_people:
+            self._people.resume(connection, jobs_of_people)
+        if jobs_of_computers:
+            self._computers.resume(connection, jobs_of_computers)
 
     def launch(self) -> int:
         return self._computers.launch() + self._people.launch()

@@ -58,7 +58,7 @@ class LocalJobs(Crew):
         return self.slots().wanted > 0
 
     def slots(self, connection: Connection | None = None) -> LocalSlots:
-        return LocalSlots(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
+        return LocalSlots(self.pace, self.pool.free, self.pool.waiting_room, self._workers_by_position)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         new = [job.row(self.session.built.row.id) for job in planned]
@@ -90,9 +90,12 @@ class LocalJobs(Crew):
         aborting = self.session.aborting.is_set()
         pairs: list[tuple[ClaimedJob, HostResult]] = []
         interrupted: list[bool] = []
-        while (done := self.pool.next_completed()) is not None:
-            pairs += zip(done.jobs, done.results, strict=True)
-            interrupted += [done.interrupted or aborting] * len(done.jobs)
+        while True:
+            call = self.pool.next_completed()
+            if call is None:
+                break
+            pairs += zip(call.jobs, call.results, strict=True)
+            interrupted += [call.interrupted or aborting] * len(call.jobs)
         if not pairs:
             return set()
         files = store_files(self.session.built.ledger, [result for _, result in pairs])
@@ -111,7 +114,8 @@ class LocalJobs(Crew):
         with self.session.begin() as connection:
             endings = complete(connection, list(results.values()))
             over = {id_: ending for id_, ending in endings.items() if ending.after.is_over}
-            settle(connection, built, [_settling(self.by_id[id_].position, ending) for id_, ending in over.items()])
+            settlings = [_settling(self.by_id[id_].position, ending) for id_, ending in over.items()]
+            settle(connection, built, settlings)
         for id_, result in results.items():
             self._account(self.by_id[id_], result, is_over=id_ in over)
         drop_checkpoints(built.scratch(), endings.values())
@@ -123,7 +127,9 @@ class LocalJobs(Crew):
     def _account(self, job: PlannedJob, result: JobResult, is_over: bool) -> None:
         """Updates budget, cost model and pace after an attempt."""
         budget = self.session.budget
-        seconds = result.result.wall_seconds if result.result.own_seconds is None else result.result.own_seconds
+        seconds = result.result.own_seconds
+        if seconds is None:
+            seconds = result.result.wall_seconds
         if result.outcome is not Outcome.LOST:
             self.pace.observe(job.position, seconds)
         budget.spend(result.cost)
@@ -137,8 +143,9 @@ class LocalJobs(Crew):
         if not returned:
             return
         with self.session.begin() as connection:
-            if cancelled := give_back(connection, [job.claim for job in returned]):
-                settle_cancelled(connection, self.session, cancelled)
+            cancelled_ids = give_back(connection, [job.claim for job in returned])
+            if cancelled_ids:
+                settle_cancelled(connection, self.session, cancelled_ids)
                 self.session.recount(connection)
         for job in returned:
             del self.by_id[job.claim.job_id]
@@ -152,14 +159,14 @@ class LocalJobs(Crew):
         self.pool.slots = self._workers or self.session.built.spec.workers
 
     def _take_up_rungs(self) -> None:
+        """Makes the tasks of the rungs, and the number of workers that a job of each rung takes, by position."""
         built = self.session.built
-        self._wide = {rung.rules.position: rung.limits.threads for rung in built.computed}
-        self._tasks = {
-            rung.rules.position: Task(
-                built.row.id, rung.id, rung.verifier, rung.verifier.request_settings, rung.limits, rung.holds
-            )
-            for rung in built.computed
-        }
+        self._workers_by_position = {rung.rules.position: rung.limits.threads for rung in built.computed}
+        self._tasks = {}
+        for rung in built.computed:
+            settings = rung.verifier.request_settings
+            task = Task(built.row.id, rung.id, rung.verifier, settings, rung.limits, rung.holds)
+            self._tasks[rung.rules.position] = task
 
     def close(self) -> None:
         self.pool.close()
@@ -182,9 +189,8 @@ def reap(session: DriverSession) -> int:
     back. Only the holder of the driver lease may call it."""
     with session.begin() as connection:
         reaped = reap_driver(connection, session.built.row.id, session.owner)
-        settle_cancelled(
-            connection, session, [live.claim.job_id for live in reaped if live.state is JobState.CANCELLED]
-        )
+        cancelled_ids = [job.claim.job_id for job in reaped if job.state is JobState.CANCELLED]
+        settle_cancelled(connection, session, cancelled_ids)
         positions = {rung.id: rung.rules.position for rung in session.built.all_rungs}
         lost = [job for job in reaped if job.state is JobState.QUARANTINED]
         finding = Finding("", Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died")

@@ -48,20 +48,20 @@ def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung
 
 
 def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[Ended]:
-    """Places the candidates of those of the jobs that have ended; returns the ends. out: jobs by id."""
+    """Places the candidates of the jobs that have ended; returns the ends. out: jobs that were offered, by id."""
     if not out:
         return []
     with session.built.ledger.read() as connection:
         ended = offers.ended(connection, {id_: job.out for id_, job in out.items()})
     if ended:
         with session.begin() as connection:
-            settlings = [
-                _settling(end, job)
-                for end in ended
-                if (job := out[end.job_id])
-                and (end.state is not JobState.CANCELLED or _waits(connection, session, job))
-                and decides(connection, session.built.all_rungs[job.position], job.out.candidate_id)
-            ]
+            settlings = []
+            for end in ended:
+                job = out[end.job_id]
+                if end.state is JobState.CANCELLED and not _waits(connection, session, job):
+                    continue
+                if decides(connection, session.built.all_rungs[job.position], job.out.candidate_id):
+                    settlings.append(_settling(end, job))
             settle(connection, session.built, settlings)
     return ended
 
@@ -99,10 +99,10 @@ class RemoteJobs(Crew):
         super().__init__(session, pace)
         self._executor = executor
         self._takes_new = takes_new
-        self._offered: list[OfferedJob] = []  # jobs offered since the last launch
-        self._out: dict[int, OfferedJob] = {}
+        self._newly_offered: list[OfferedJob] = []  # jobs offered since the last launch
+        self._jobs_out: dict[int, OfferedJob] = {}
         self._slots: dict[str, int] = {}  # number of slots by queue
-        self._most: dict[Position, int] = {}  # number of jobs of each rung that could run at once
+        self._n_at_once: dict[Position, int] = {}  # number of jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
         """Reason why no registered worker can run a rung's jobs, by rung label."""
         self._looked_at = -WORKERS_SECONDS
@@ -114,7 +114,7 @@ class RemoteJobs(Crew):
 
     @property
     def running(self) -> int:
-        return len(self._out)
+        return len(self._jobs_out)
 
     def amend(self, connection: Connection) -> None:
         """Writes the rungs' settings for workers to the ledger, and loads the jobs that are offered or running."""
@@ -124,7 +124,7 @@ class RemoteJobs(Crew):
             offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.computed})
         else:
             offers.withdraw(connection, built.row.id)
-        self._out = offered_jobs(connection, built, built.computed)
+        self._jobs_out = offered_jobs(connection, built, built.computed)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         ids = jobs.create_many(connection, [job.row(self.session.built.row.id, offer_of(job)) for job in planned])
@@ -138,13 +138,13 @@ class RemoteJobs(Crew):
     def _add(self, planned: Mapping[int, PlannedJob], seen: Mapping[int, int]) -> None:
         for id_, job in planned.items():
             out = Out(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
-            self._offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
+            self._newly_offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
 
     def launch(self) -> int:
         """Wakes worker slots for the offered jobs, one slot per group of jobs that share a call."""
-        offered = self._offered
-        self._offered = []
-        self._out.update({job.out.job_id: job for job in offered})
+        offered = self._newly_offered
+        self._newly_offered = []
+        self._jobs_out.update({job.out.job_id: job for job in offered})
         slots: defaultdict[str, float] = defaultdict(float)
         for job in offered:
             slots[queue_of(self.session.built.all_rungs[job.position])] += 1 / self.pace.group(job.position)
@@ -159,24 +159,25 @@ class RemoteJobs(Crew):
         built = self.session.built
         by_queue: defaultdict[str, float] = defaultdict(float)  # occupied slots
         by_rung: defaultdict[Position, float] = defaultdict(float)
-        for job in self._out.values():
+        for job in self._jobs_out.values():
             slot = 1 / self._jobs_a_slot(job.position)
             by_rung[job.position] += slot
-            if self._most[job.position] != 0:  # a job that no worker can run occupies no slot
+            if self._n_at_once[job.position] != 0:  # a job that no worker can run occupies no slot
                 by_queue[queue_of(built.all_rungs[job.position])] += slot
         further_jobs = {}
         for rung in built.computed:
             position = rung.rules.position
             queue = queue_of(rung)
             in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
-            at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
+            at_once = max(self._n_at_once[position], MIN_SLOTS) - by_rung[position]
             further_jobs[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
         return Quota(further_jobs)
 
     def _jobs_a_slot(self, position: Position) -> int:
         """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two of
         short jobs. With one, jobs that do nothing took half as long again on workers that poll the ledger."""
-        return self.pace.group(position) * (2 if self.pace.ahead(position, LONG_SECONDS) else 1)
+        calls = 2 if self.pace.ahead(position, LONG_SECONDS) else 1
+        return calls * self.pace.group(position)
 
     def _look_for_workers(self, connection: Connection) -> None:
         """Counts slots by queue and, for each rung, the jobs that could run at once. Reports once a rung that no worker
@@ -186,11 +187,11 @@ class RemoteJobs(Crew):
         before = self.unheld
         self.unheld = {}
         self._slots = workers.slots_of(alive)
-        self._most = {}
+        self._n_at_once = {}
         for rung in self.session.built.computed:
             label = rung.spec.rung
             can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
-            self._most[rung.rules.position] = can.most
+            self._n_at_once[rung.rules.position] = can.most
             if can.missing:
                 why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
                 self.unheld[label] = why
@@ -199,11 +200,11 @@ class RemoteJobs(Crew):
                     self.session.log(connection, "no_worker_can_hold", rung=label, why=why)
 
     def settle(self) -> set[Position]:
-        if not self._out:
+        if not self._jobs_out:
             return set()
         session = self.session
         ledger = self.session.built.ledger
-        ended = settle_ended(session, self._out)
+        ended = settle_ended(session, self._jobs_out)
         if not ended:
             return set()
         settled = [self._account(end) for end in ended]
@@ -215,7 +216,7 @@ class RemoteJobs(Crew):
 
     def _account(self, end: Ended) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""
-        job = self._out.pop(end.job_id)
+        job = self._jobs_out.pop(end.job_id)
         budget = self.session.budget
         budget.spend(end.cost)
         budget.release(job.reservation)
@@ -228,24 +229,24 @@ class RemoteJobs(Crew):
         return job
 
     def recall(self) -> None:
-        if self._takes_new and self._out:
+        if self._takes_new and self._jobs_out:
             with self.session.begin() as connection:
                 withdrawn = offers.withdraw(connection, self.session.built.row.id)
             for job_id in withdrawn:
-                self._out.pop(job_id, None)
+                self._jobs_out.pop(job_id, None)
 
     def abort(self) -> None:
         """Forgets the remote jobs. They go on, and the campaign's next driver settles their results."""
-        self._out.clear()
+        self._jobs_out.clear()
 
     def recount(self, connection: Connection) -> None:
-        if not self._out:
+        if not self._jobs_out:
             return
-        seen = offers.last_attempts(connection, list(self._out))
+        seen = offers.last_attempts(connection, list(self._jobs_out))
         held = spend.held(connection, self.session.built.row.id)
-        for id_, job in self._out.items():  # attempts that the budget counts already are not counted twice
+        for id_, job in self._jobs_out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
-            self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
+            self._jobs_out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
 
     def close(self) -> None:
         self._executor.close()
@@ -266,5 +267,11 @@ def offer_of(job: PlannedJob) -> Offer:
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:
     """Returns the settings, limits and resources of a rung, as workers read them from its row."""
     verifier = rung.verifier
-    request = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
-    return request | ({"together": verifier.together} if verifier.together > 1 else {})
+    request: dict[str, object] = {
+        "settings": verifier.request_settings,
+        "limits": asdict(rung.limits),
+        "resources": rung.holds,
+    }
+    if verifier.together > 1:
+        request["together"] = verifier.together
+    return request

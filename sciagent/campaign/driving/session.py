@@ -36,12 +36,14 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.views import campaign_counts
 
-ALL = 10**9  # no limit on the number of candidates to count
+MANY_CANDIDATES = 10**9  # no limit on the number of candidates to count
 Ending = tuple[CampaignState, str]
 """Final state of a campaign, and the reason."""
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
 """The ending of a campaign that a signal stopped, not a directive."""
-TOKENS = "llm_tokens"  # the proposer takes them, so that a campaign goes on with its candidates when they are spent
+TOKEN_RESOURCE = (
+    "llm_tokens"  # the proposer takes them, so that a campaign goes on with its candidates when they are spent
+)
 
 
 @dataclass(frozen=True)
@@ -114,33 +116,37 @@ class DriverSession:
 
     def spent(self) -> str | None:
         """Returns a text on the limit that leaves no job any room; None if there is none."""
-        return self.budget.exhausted(besides=(TOKENS,))
+        return self.budget.exhausted(besides=(TOKEN_RESOURCE,))
 
     def reached(self) -> Ending | None:
         """Returns the ending if no more jobs may start, otherwise None."""
         built = self.built
-        budget = self.budget
         goal = self.built.spec.goal
         if self.is_goal_reached:
             return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
-        if spent := self.spent():
-            return CampaignState.BUDGET_SPENT, spent
+        spent_limit = self.spent()
+        if spent_limit is not None:
+            return CampaignState.BUDGET_SPENT, spent_limit
         terminal = built.rungs[built.terminal]
-        if all_verified := self._all_verified(terminal):
+        all_verified = self._all_verified(terminal)
+        if all_verified is not None:
             return all_verified
         if self.purchasing.ends_with_terminal() and not self._has_queued(terminal):
-            return CampaignState.BUDGET_SPENT, (
-                f"all {built.limit_by_rung[built.terminal]} verifications of {terminal.spec.rung} are used"
-            )
-        if built.paid and not any(
-            budget.remaining_jobs(r.rules.position) != 0 or self._has_queued(r) for r in built.paid
-        ):
-            # without this rule a search would go on proposing candidates that can no longer be verified
-            with built.ledger.read() as connection:
-                waiting = self._waiting(connection)
-            still = f"; {waiting} candidates still wait" if waiting else ""
-            return CampaignState.BUDGET_SPENT, f"the budget by rung is used{still}"
-        return None
+            limit = built.limit_by_rung[built.terminal]
+            return CampaignState.BUDGET_SPENT, f"all {limit} verifications of {terminal.spec.rung} are used"
+        if not built.paid or any(self._may_run(rung) for rung in built.paid):
+            return None
+        # without this rule a search would go on proposing candidates that can no longer be verified
+        with built.ledger.read() as connection:
+            n_waiting = self._n_waiting(connection)
+        why = "the budget by rung is used"
+        if n_waiting:
+            why += f"; {n_waiting} candidates still wait"
+        return CampaignState.BUDGET_SPENT, why
+
+    def _may_run(self, rung: BuiltRung) -> bool:
+        """Whether the rung may start more jobs or has queued ones."""
+        return self.budget.remaining_jobs(rung.rules.position) != 0 or self._has_queued(rung)
 
     def _all_verified(self, terminal: BuiltRung) -> Ending | None:
         """Returns the ending if the terminal rung has been asked about as many candidates as it may be."""
@@ -154,29 +160,38 @@ class DriverSession:
         return CampaignState.BUDGET_SPENT, f"all {limit} verifications by {terminal.spec.rung} are used"
 
     def nothing_left(self, ended: ProposalsEnd | None, starved: bool, shortfall: str | None) -> Ending:
-        """Returns the ending of a campaign in which no job runs or can start: what stopped the jobs, and what stopped
-        the proposals.
+        """Returns the ending of a campaign in which no job runs or can start.
+
+        The reason says what stopped the jobs and what stopped the proposals.
 
         ended: the end of the proposals; None if there could be more. starved: whether the proposer stopped for lack of
         budget. shortfall: message about a job that exceeds the budget.
         """
         with self.built.ledger.read() as connection:
-            waiting = self._waiting(connection)
+            n_waiting = self._n_waiting(connection)
             if ended is not None and ended.state is CampaignState.FAILED:
-                return CampaignState.FAILED, ended.why + (f"; {waiting} candidates still wait" if waiting else "")
+                why = ended.why
+                if n_waiting:
+                    why += f"; {n_waiting} candidates still wait"
+                return CampaignState.FAILED, why
             if starved or shortfall or jobs.queued(connection, self.built.row.id):
-                if goes_on := self.budget.goes_on(self.built, connection):
+                goes_on = self.budget.goes_on(self.built, connection)
+                if goes_on:
                     return CampaignState.BUDGET_SPENT, goes_on
                 state = CampaignState.BUDGET_SPENT
-                why = "what is left of the budget holds no further job" + (f": {shortfall}" if shortfall else "")
-            elif waiting:
-                state, why = self.purchasing.left_over(waiting)
+                why = "what is left of the budget holds no further job"
+                if shortfall:
+                    why += f": {shortfall}"
+            elif n_waiting:
+                state, why = self.purchasing.left_over(n_waiting)
             else:
                 state = CampaignState.FINISHED
                 why = NOTHING_LEFT
         if ended is None:
             return state, why
-        return (ended.state if state is CampaignState.FINISHED else state), f"{why}; {ended.why}"
+        if state is CampaignState.FINISHED:
+            state = ended.state
+        return state, f"{why}; {ended.why}"
 
     @property
     def is_goal_reached(self) -> bool:
@@ -184,10 +199,10 @@ class DriverSession:
         goal = self.built.spec.goal
         return goal.kind == "hits" and goal.count is not None and self.hits >= goal.count
 
-    def _waiting(self, connection: Connection) -> int:
+    def _n_waiting(self, connection: Connection) -> int:
         """Returns the number of candidates that wait for a paid rung."""
         positions = [rung.rules.position for rung in self.built.paid]
-        return standings.count_at(connection, self.built.row.id, positions, ALL)
+        return standings.count_at(connection, self.built.row.id, positions, MANY_CANDIDATES)
 
     def _has_queued(self, rung: BuiltRung) -> bool:
         """Whether jobs of the rung were counted but not run because of a kill or crash."""
@@ -258,8 +273,8 @@ class Heartbeat:
 
 
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
-MARGIN = 32  # a job is claimed ahead or shares a call only if the budget suffices for this many such jobs
-_WEIGHT = 0.2  # weight of the latest observation in the running mean
+AMPLE_JOBS = 32  # a job is claimed ahead or shares a call only if the budget suffices for this many such jobs
+_LATEST_WEIGHT = 0.2  # weight of the latest observation in the running mean
 
 
 @dataclass(frozen=True)
@@ -303,7 +318,7 @@ class Pace:
     def observe(self, position: Position, wall_seconds: float) -> None:
         """Updates the mean. A job of more than ten times the mean replaces it, so that fewer jobs are claimed ahead."""
         old = self._seconds.get(position, wall_seconds)
-        weight = 1.0 if wall_seconds > 10 * old else _WEIGHT
+        weight = 1.0 if wall_seconds > 10 * old else _LATEST_WEIGHT
         self._seconds[position] = old + weight * (wall_seconds - old)
 
     def group(self, position: Position) -> int:
@@ -358,9 +373,9 @@ class LocalSlots:
 
     def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int]) -> None:
         self._pace = pace
-        self._free = free
-        self._waiting = waiting
-        self._wide = wide
+        self._free = free  # number of free workers
+        self._waiting = waiting  # number of jobs that may wait
+        self._workers_by_position = wide
         self._calls: list[_Call] = []
         self._open = frozenset(wide)
 
@@ -374,23 +389,26 @@ class LocalSlots:
 
     @property
     def wanted(self) -> int:
-        ahead = self._waiting if any(map(self._pace.ahead, self._wide)) else 0
-        return max(map(self._pace.group, self._wide), default=1) * (self._free + ahead)
+        n_calls = self._free
+        if any(self._pace.ahead(position) for position in self._workers_by_position):
+            n_calls += self._waiting
+        largest_group = max((self._pace.group(position) for position in self._workers_by_position), default=1)
+        return largest_group * n_calls
 
     def take(self, position: Position, ample: bool) -> int | None:
         for number, call in enumerate(self._calls):
             if ample and call.position == position and call.free_slots > 0:
                 call.free_slots -= 1
                 return number
-        takes = self._wide[position]
-        waits = self._free < takes
-        if waits and not (self._waiting and takes == 1 and ample and self._pace.ahead(position)):
-            return None
-        if waits:
-            self._waiting -= 1
+        n_workers = self._workers_by_position[position]
+        if n_workers <= self._free:
+            self._free -= n_workers
         else:
-            self._free -= takes
-        if takes > 1:
+            may_wait = self._waiting and n_workers == 1 and ample and self._pace.ahead(position)
+            if not may_wait:
+                return None
+            self._waiting -= 1
+        if n_workers > 1:
             self._waiting = 0  # an idle worker would begin a waiting job at once
         self._calls.append(_Call(position, self._pace.group(position) - 1 if ample else 0))
         return len(self._calls) - 1

@@ -49,8 +49,8 @@ AMENDABLE = (
 )
 """The keys that may change in a running campaign."""
 _ABSENT = object()
-_NAMED_BY = ("rung", "property")
-_LONGEST = 120
+_NAME_KEYS = ("rung", "property")
+_MAX_VALUE_LENGTH = 120
 
 
 def cores() -> int:
@@ -123,14 +123,16 @@ class CampaignSpec(Part):
         charges = charges_of(ladder)
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
         controls = [rung.for_charges(charges).owned_by(self.campaign) for rung in self.ladder if rung.control]
-        self._control = next(iter(controls), None)
+        self._control = controls[0] if controls else None
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:
             return self
         self._base = Path(context["base"])
+        if not context.get("candidates", True):
+            return self
         with Faults() as faults:
-            for where, name in self.proposer.files().items() if context.get("candidates", True) else ():
+            for where, name in self.proposer.files().items():
                 try:
                     self._files[where] = file_hash(self._base / name)
                 except OSError as error:
@@ -155,8 +157,9 @@ class CampaignSpec(Part):
     @property
     def proposers(self) -> list[tuple[str, OneProposerSpec]]:
         """The proposers as (name, spec); a single proposer has an empty name."""
-        chosen = self.proposer
-        return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
+        if isinstance(self.proposer, SeveralSpec):
+            return list(self.proposer.proposers.items())
+        return [("", self.proposer)]
 
     @property
     def standardisation(self) -> Reading:
@@ -212,41 +215,43 @@ class CampaignSpec(Part):
 
         `workers` is None if the file does not set it, since the default depends on the machine.
         """
-        parts = {"campaign", "description", "subject", "seed", "standardise"}
-        parts |= {"safety"} if self.screen else set()
-        whole = self.model_dump(mode="json", include=parts)
+        plain_keys = {"campaign", "description", "subject", "seed", "standardise"}
+        if self.screen:
+            plain_keys.add("safety")
+        whole = self.model_dump(mode="json", include=plain_keys)
         units = self.chosen_units()
+        if units:
+            whole["units"] = units
         derived = list(chain.from_iterable(rung.derived for rung in self.ladder))
-        return (
-            whole
-            | ({"units": units} if units else {})
-            | ({"derived": [canonical(prop, self.ladder) for prop in derived]} if derived else {})
-            | {
-                "schema": SCHEMA,
-                "objectives": [
-                    {**_objective(objective.domain()), **objective.model_dump(mode="json", include={"calibrate"})}
-                    for objective in self.objectives
-                ],
-                "ladder": [_rung(rung) for rung in self.all_rungs],
-                "terminal": self.terminal,
-                "goal": self.goal.model_dump(mode="json"),
-                "budget": self.budget.model_dump(mode="json", exclude_none=True),
-                "proposer": self._proposer(),
-                "scheduler": self.scheduler.model_dump(mode="json"),
-                "workers": self.workers if "workers" in self.model_fields_set else None,
-            }
-        )
+        if derived:
+            whole["derived"] = [canonical(prop, self.ladder) for prop in derived]
+        objectives = []
+        for objective in self.objectives:
+            calibrate = objective.model_dump(mode="json", include={"calibrate"})
+            objectives.append({**_objective(objective.domain()), **calibrate})
+        return whole | {
+            "schema": SCHEMA,
+            "objectives": objectives,
+            "ladder": [_rung(rung) for rung in self.all_rungs],
+            "terminal": self.terminal,
+            "goal": self.goal.model_dump(mode="json"),
+            "budget": self.budget.model_dump(mode="json", exclude_none=True),
+            "proposer": self._proposer(),
+            "scheduler": self.scheduler.model_dump(mode="json"),
+            "workers": self.workers if "workers" in self.model_fields_set else None,
+        }
 
     def chosen_units(self) -> dict[str, str]:
-        """Returns {property: unit} where the file states another unit than the canonical one: of the objective on the
-        property, else of the first gate."""
-        gates = ((name, gate.unit) for rung in self.ladder for name, gate in rung.gate.items())
+        """Returns {property: unit} where the file states another unit than the canonical one.
+
+        The unit is that of the objective on the property, else of the derived property, else of the first gate.
+        """
+        stated = [(objective.property, objective.unit) for objective in self.objectives]
+        stated.extend((prop.property, prop.unit) for prop in self.derived)
+        for rung in self.ladder:
+            stated.extend((name, gate.unit) for name, gate in rung.gate.items())
         units: dict[str, str] = {}
-        for name, unit in (
-            *((objective.property, objective.unit) for objective in self.objectives),
-            *((prop.property, prop.unit) for prop in self.derived),
-            *gates,
-        ):
+        for name, unit in stated:
             units.setdefault(name, unit or properties()[name].unit)
         return {name: unit for name, unit in units.items() if unit != properties()[name].unit}
 
@@ -275,7 +280,7 @@ class CampaignSpec(Part):
 
     def identity_diff(self, other: Mapping[str, Any]) -> str:
         """Returns the differences that cannot be amended as indented text."""
-        old, new = map(_without_amendable, _alike(other, self.canonical()))
+        old, new = map(_without_amendable, _in_same_units(other, self.canonical()))
         return "\n  ".join(differences(old, new))
 
     @property
@@ -303,20 +308,22 @@ def _objective(objective: Objective) -> Mapping[str, Any]:
 
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
-    return {
-        **rung.model_dump(
-            mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
-        ),
-        **({"resources": rung.holds} if text_of(rung.holds) else {}),
-        **(_of_control(rung) if rung.control else {}),
-        "settings": rung.configured.settings.model_dump(mode="json"),
-        "gate": {} if rung.control else {name: _window(window) for name, window in rung.window_gates().items()},
-    }
-
-
-def _of_control(rung: RungSpec) -> Mapping[str, Any]:
-    accept = {name: _window(window) for name, window in rung.accepted().items()}
-    return {"control": True, "share": rung.share or SHARE, **({"accept": accept} if accept else {})}
+    plain_keys = {"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
+    whole = rung.model_dump(mode="json", include=plain_keys)
+    if text_of(rung.holds):  # more than one core
+        whole["resources"] = rung.holds
+    gate: dict[str, Any] = {}
+    if rung.control:
+        whole["control"] = True
+        whole["share"] = rung.share or SHARE
+        accept = {name: _window(window) for name, window in rung.accepted().items()}
+        if accept:
+            whole["accept"] = accept
+    else:
+        gate = {name: _window(window) for name, window in rung.window_gates().items()}
+    whole["settings"] = rung.configured.settings.model_dump(mode="json")
+    whole["gate"] = gate
+    return whole
 
 
 def _window(window: Window | None) -> list[float | None] | None:
@@ -324,26 +331,26 @@ def _window(window: Window | None) -> list[float | None] | None:
 
 
 def _without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the spec in canonical form without the keys that can be amended."""
 
-    def kept(part: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
+    def fixed_part(part: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
         return {key: value for key, value in part.items() if f"{prefix}{key}" not in AMENDABLE}
 
-    ladder = [kept(rung, "ladder.") for rung in canonical["ladder"]]
-    return {**kept(canonical), "goal": kept(canonical["goal"], "goal."), "ladder": ladder}
+    ladder = [fixed_part(rung, "ladder.") for rung in canonical["ladder"]]
+    return {**fixed_part(canonical), "goal": fixed_part(canonical["goal"], "goal."), "ladder": ladder}
 
 
 def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Returns the differences of two specs in canonical form, with values in the units that their files state.
 
-    Where these differ, both are shown in the unit of the new spec.
+    Where the units differ, both values are shown in the unit of the new spec.
     """
-    before, after = _alike(old, new)
+    before, after = _in_same_units(old, new)
     return differences(before, after)
 
 
-def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec, and with
-    the keys of the file."""
+def _in_same_units(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the canonical forms with the keys of the file, and each property in one unit, that of the last spec."""
     units = dict[str, str]()
     for spec in specs:
         units.update(stated_units(spec))
@@ -352,7 +359,8 @@ def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     ladder = [_calibrated_from(rung) for rung in spec.get("ladder", ())]
-    return {**spec, "ladder": ladder, "objectives": [*map(_objective_of_file, spec.get("objectives", ()))]}
+    objectives = [_objective_of_file(objective) for objective in spec.get("objectives", ())]
+    return {**spec, "ladder": ladder, "objectives": objectives}
 
 
 def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -369,9 +377,14 @@ def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _calibrated_from(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not (calibrate := part.get("calibrate")):
+    """Returns the part with the key `from` of the file instead of `source` below `calibrate`."""
+    if not part.get("calibrate"):
         return part
-    return {**part, "calibrate": {"from" if key == "source" else key: value for key, value in calibrate.items()}}
+    calibrate = {}
+    for key, value in part["calibrate"].items():
+        key_of_file = "from" if key == "source" else key
+        calibrate[key_of_file] = value
+    return {**part, "calibrate": calibrate}
 
 
 def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -384,29 +397,32 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """Returns one line `path: old -> new` per change. Rungs and objectives are matched by name; a change of their order
     is a line of its own."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return _of_parts(old, new, lambda key: f"{path}.{key}" if path else key)
+        return _differences_by_key(old, new, lambda key: f"{path}.{key}" if path else key)
     before = _by_name(old)
     after = _by_name(new)
     if before is None or after is None:
         return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
-    lines = _of_parts(before, after, lambda name: f"{path}[{name}]")
+    lines = _differences_by_key(before, after, lambda name: f"{path}[{name}]")
     if [name for name in before if name in after] != [name for name in after if name in before]:
         lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
     return lines
 
 
-def _of_parts(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
-    parts = ((key, old.get(key, _ABSENT), new.get(key, _ABSENT)) for key in dict.fromkeys([*old, *new]))
+def _differences_by_key(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
+    """Returns the differences of two mappings, key by key. path_of: makes the path of a key."""
+    keys = dict.fromkeys([*old, *new])  # each once, in order
     lines = list[str]()
-    for key, before, after in parts:
-        lines.extend(differences(before, after, path_of(key)))
+    for key in keys:
+        lines.extend(differences(old.get(key, _ABSENT), new.get(key, _ABSENT), path_of(key)))
     return lines
 
 
 def _by_name(value: Any) -> Mapping[str, Any] | None:
     """Converts a list of mappings with distinct names to a mapping by name; returns None for anything else."""
-    for key in _NAMED_BY:
-        if isinstance(value, list) and value and all(isinstance(item, Mapping) and key in item for item in value):
+    if not isinstance(value, list) or not value:
+        return None
+    for key in _NAME_KEYS:
+        if all(isinstance(item, Mapping) and key in item for item in value):
             named = {str(item[key]): item for item in value}
             return named if len(named) == len(value) else None
     return None
@@ -416,7 +432,7 @@ def _show(value: Any) -> str:
     if value is _ABSENT:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
 
 
 def load_spec(path: Path) -> CampaignSpec:
@@ -457,6 +473,10 @@ def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
     rung = data["ladder"][loc[1]]
     verifier = find_verifier(rung.get("verifier"))
     known = keys_at(loc[3:-1], rung["settings"], verifier.Settings) if verifier else []
-    takes = f'verifier "{rung.get("verifier")}" takes' if len(loc) == 4 else f"{show(loc[2:-1])} takes"
-    hint = f"{takes}: {', '.join(known) or 'no settings'}" if known or len(loc) == 4 else ""
-    return f"unknown setting{did_you_mean(str(loc[-1]), known)}", hint
+    message = f"unknown setting{did_you_mean(str(loc[-1]), known)}"
+    is_direct_setting = len(loc) == 4  # ladder, number of the rung, settings, key
+    if is_direct_setting:
+        return message, f'verifier "{rung.get("verifier")}" takes: {", ".join(known) or "no settings"}'
+    if known:
+        return message, f"{show(loc[2:-1])} takes: {', '.join(known)}"
+    return message, ""

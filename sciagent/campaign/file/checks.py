@@ -62,30 +62,40 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
     objectives = _items(data, "objectives")
     ladder = _items(data, "ladder")
-    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
+    valid_objectives = _valid_parts(ObjectiveSpec, objectives)
     deciding, controls = _rungs(ladder, base)
     subject = data.get("subject")
     terminal = data.get("terminal")
     return Draft(
         subject=subject if subject in subject_names() else None,
-        objectives=good_objectives,
+        objectives=valid_objectives,
         ladder=deciding,
         labels=tuple(_label(item) for item in ladder if not is_control(item)),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
         goal=_valid_or_none(GoalSpec, data.get("goal")),
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
-        all_objectives=len(good_objectives) == len(objectives),
+        all_objectives=len(valid_objectives) == len(objectives),
         scheduler=scheduler_class(_stated(data.get("scheduler"), "kind") or PricedSpec.name()),
         standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
         controls=controls,
-        derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
+        derived=_valid_parts(DerivedSpec, _items(data, "derived")),
     )
+
+
+def _valid_parts(model: type[PartType], items: Sequence[Any], base: Path | None = None) -> dict[int, PartType]:
+    """Returns the valid items of a list, by position in the file."""
+    valid = {}
+    for position, item in enumerate(items):
+        part = _valid_or_none(model, item, base)
+        if part is not None:
+            valid[position] = part
+    return valid
 
 
 def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec], dict[int, RungSpec]]:
     """Returns the valid rungs that decide, and the valid controls, by position in the file."""
-    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    valid = _valid_parts(RungSpec, ladder, base)
     deciding = {i: rung for i, rung in valid.items() if not rung.control}
     return deciding, {i: rung for i, rung in valid.items() if rung.control}
 
@@ -124,8 +134,9 @@ def check_together(parts: Draft) -> None:
         if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
             message = "hits need acceptance limits, and no objective has any"
             faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
-        for name in parts.budget.rungs if parts.budget else ():
-            _check_label(name, ("budget", "rungs", name), parts, faults)
+        if parts.budget is not None:
+            for name in parts.budget.rungs:
+                _check_label(name, ("budget", "rungs", name), parts, faults)
         all_rungs = len(parts.ladder) == len(parts.labels)
         if parts.ranking is not None and all_rungs and parts.terminal in parts.labels:
             _check_ranking(parts, parts.ranking, faults)
@@ -155,7 +166,10 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
     for i, label in enumerate(parts.labels):
-        if label is not None and (first := parts.labels.index(label)) < i:
+        if label is None:
+            continue
+        first = parts.labels.index(label)
+        if first < i:
             faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
     for i, rung in (*parts.ladder.items(), *parts.controls.items()):
         kind = verifier_class(rung.verifier)
@@ -197,12 +211,15 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
     """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
-    weekly = set() if parts.budget is None or parts.budget.until is not None else set(parts.budget.rates())
+    if parts.scheduler is not PricedSpec or parts.budget is None or parts.budget.until is not None:
+        return
     taken = set[str]()
     for rung in parts.ladder.values():
         if rung.lab is not None:
             taken |= rung.lab.cost.total().keys()
-    if parts.scheduler is PricedSpec and (name := next(iter(sorted(weekly & taken)), None)):
+    endless = sorted(taken & set(parts.budget.rates()))
+    if endless:
+        name = endless[0]
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
         faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)
 
@@ -222,8 +239,8 @@ def _check_opinions(parts: Draft, faults: Faults) -> None:
 
 
 def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
-    """Adds a fault for a derived property whose parts are not measured, and for a gate on it at another rung than the
-    one after which it is known. Returns the label of that rung by property."""
+    """Adds a fault for a derived property whose parts are not measured, and for a gate at a rung where the gated
+    property is not known. Returns, by derived property, the label of the rung after which it is known."""
     if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
         return {}
     ladder = [parts.ladder[i] for i in sorted(parts.ladder)][: parts.labels.index(parts.terminal) + 1]
@@ -277,8 +294,9 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
         if first != i:
             path = ("objectives", i, "property")
             faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
-    unclear = not len(parts.ladder) == len(parts.labels) == len(set(parts.labels))
-    if unclear or parts.terminal not in parts.labels:
+    are_rungs_valid = len(parts.ladder) == len(parts.labels)
+    are_labels_unique = len(parts.labels) == len(set(parts.labels))
+    if not are_rungs_valid or not are_labels_unique or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
     measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | set(derived)
@@ -294,17 +312,20 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     ladder = list(parts.ladder.values())
     fast = {rung.rung for rung in ladder if rung.at_once}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
-    chosen = ranking.rung or next(reversed(paid), None)
+    ranking_rung = ranking.rung
+    if ranking_rung is None and paid:
+        ranking_rung = paid[-1]
     if ranking.rung is not None and ranking.rung not in paid:
         why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
         near = did_you_mean(ranking.rung, paid)
         hint = f"paid rungs there: {', '.join(paid) or 'none'}"
         faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
-    run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
-    left_out = _measured(ladder) - _measured(run)
+    run_labels = {*fast, ranking_rung, parts.terminal}
+    rungs_run = [rung for rung in ladder if rung.rung in run_labels]
+    properties_left_out = _measured(ladder) - _measured(rungs_run)
     for objective in parts.objectives.values():
-        if objective.property in left_out:
+        if objective.property in properties_left_out:
             message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
             path = ("scheduler", "rung" if ranking.rung else "kind")
             faults.add(path, message, "name that rung, or use another scheduler")
@@ -318,6 +339,7 @@ def _measured(rungs: Iterable[RungSpec]) -> set[str]:
 
 
 def _label(item: Any) -> str | None:
+    """Returns the label of a rung, valid or not; None if it is unknown."""
     label = _stated(item, "rung")
     verifier = _stated(item, "verifier")
     if label is None and isinstance(verifier, str):
@@ -336,6 +358,7 @@ def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _valid_or_none(part: type[PartType], value: Any, base: Path | None = None) -> PartType | None:
+    """Returns the value as a valid part of the file; None if it is not valid."""
     if isinstance(value, part):
         return value
     try:

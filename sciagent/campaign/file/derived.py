@@ -7,6 +7,7 @@ and one property.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -63,28 +64,36 @@ class DerivedSpec(Part):
 
 def register_all(items: Any) -> None:
     """Registers the derived properties of a file before its objectives and gates are read. items: as in the file."""
-    for item in items if isinstance(items, list | tuple) else ():
-        try:
-            item if isinstance(item, DerivedSpec) else DerivedSpec.model_validate(item)
-        except ValidationError:
-            continue  # the field itself reports it
+    if not isinstance(items, list | tuple):
+        return
+    for item in items:
+        if isinstance(item, DerivedSpec):
+            continue  # registered when it was made
+        with suppress(ValidationError):  # the field itself reports the fault
+            DerivedSpec.model_validate(item)  # registers the property
 
 
 def resolved(stated: DerivedSpec, ladder: Sequence[RungSpec], formulas: Mapping[str, str]) -> DerivedProperty:
     """Returns the derived property with the rungs of its parts.
 
-    ladder: the rungs up to the terminal one. formulas: of the derived properties that stand above it in the file, whose
-    names are replaced by their formulas. Raises UsageError for a name that no rung measures, and for other units.
+    ladder: the rungs up to the terminal one. formulas: formulas of the derived properties that stand above it in the
+    file, by name; they replace these names. Raises UsageError for a name that no rung measures, and for a unit that
+    does not fit the formula.
     """
-    formula = read_formula(with_names(stated.formula, lambda name: f"({formulas[name]})" if name in formulas else name))
+
+    def with_formula(name: str) -> str:
+        return f"({formulas[name]})" if name in formulas else name
+
+    formula = read_formula(with_names(stated.formula, with_formula))
     parts = {name: _place(name, ladder) for name in formula.parts}
     levels = [_measure(ladder[position], prop).level for position, prop in parts.values()]
     prop = properties()[stated.property]
-    _check_unit(formula, {name: properties()[measured].unit for name, (_, measured) in parts.items()}, stated)
-    identities = {rung.rung: rung.configured.computation for rung in ladder}
-    named = {name: [ladder[position].rung, measured] for name, (position, measured) in parts.items()}
-    entry = {"property": prop.name, "unit": prop.unit, "formula": formula.text, "parts": named}
-    return DerivedProperty(prop, formula, parts, level_of(levels), derived.settings_hash(entry, identities))
+    units = {name: properties()[measured].unit for name, (_, measured) in parts.items()}
+    _check_unit(formula, units, stated)
+    computations = {rung.rung: rung.configured.computation for rung in ladder}
+    named_parts = {name: [ladder[position].rung, measured] for name, (position, measured) in parts.items()}
+    entry = {"property": prop.name, "unit": prop.unit, "formula": formula.text, "parts": named_parts}
+    return DerivedProperty(prop, formula, parts, level_of(levels), derived.settings_hash(entry, computations))
 
 
 def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], terminal: str) -> tuple[RungSpec, ...]:
@@ -92,12 +101,15 @@ def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], term
     last = [rung.rung for rung in ladder].index(terminal)
     formulas: dict[str, str] = {}
     known: list[DerivedProperty] = []
-    for one in stated:
-        known.append(resolved(one, ladder[: last + 1], formulas))
-        formulas[one.property] = known[-1].formula.text
-    return tuple(
-        rung.deriving(tuple(prop for prop in known if prop.last == position)) for position, rung in enumerate(ladder)
-    )
+    for spec in stated:
+        prop = resolved(spec, ladder[: last + 1], formulas)
+        known.append(prop)
+        formulas[spec.property] = prop.formula.text
+    completed = []
+    for position, rung in enumerate(ladder):
+        known_after = tuple(prop for prop in known if prop.last == position)
+        completed.append(rung.deriving(known_after))
+    return tuple(completed)
 
 
 def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> Mapping[str, Any]:
@@ -112,8 +124,10 @@ def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> Mapping[str,
 
 
 def _place(name: str, ladder: Sequence[RungSpec]) -> tuple[Position, str]:
+    """Returns the position of the rung that a part of a formula comes from, and the property."""
     label, _, prop = name.rpartition(".")
-    if label and label not in (labels := [rung.rung for rung in ladder]):
+    labels = [rung.rung for rung in ladder]
+    if label and label not in labels:
         raise UsageError(f'no rung up to the terminal one is labelled "{label}"{did_you_mean(label, labels)}')
     rungs = [(Position(i), rung) for i, rung in enumerate(ladder) if label in ("", rung.rung)]
     found = [i for i, rung in rungs if prop in {m.property.name for m in rung.configured.measures}]
@@ -150,16 +164,19 @@ def calibrations(
 ) -> tuple[WantedCalibration, ...]:
     """Returns the calibrations, in ladder order. terminal: position of the terminal rung.
 
-    An objective asks for that of the highest rung up to the terminal one that measures it; a rung for those of the
-    properties that its gate or an objective names.
+    An objective asks for the calibration of the highest rung up to the terminal one that measures it. A rung asks for
+    calibrations of the properties that its gate or an objective names.
     """
     wanted: dict[tuple[int, str], CalibrateSpec] = {}
     for position, rung in enumerate(ladder):
         if rung.calibrate is not None:
             wanted |= {(position, name): rung.calibrate for name in _named(rung, objectives)}
     for objective in objectives:
-        if objective.calibrate is not None and (at := _highest(objective.property, ladder[: terminal + 1])) is not None:
-            wanted[at, objective.property] = objective.calibrate
+        if objective.calibrate is None:
+            continue
+        position_of_highest = _highest(objective.property, ladder[: terminal + 1])
+        if position_of_highest is not None:
+            wanted[position_of_highest, objective.property] = objective.calibrate
     return tuple(WantedCalibration(*place, stated) for place, stated in sorted(wanted.items()))
 
 
@@ -171,7 +188,7 @@ def check_calibrations(
     faults: Faults,
 ) -> None:
     """Adds a fault for a calibration without a property, with several levels, stated twice, or beside derived
-    properties, whose recorded values are made from values that are not calibrated.
+    properties: their recorded values are made from values that are not calibrated.
 
     objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. has_derived:
     whether the campaign has derived properties.
@@ -208,11 +225,13 @@ def _check_objective(
     objective: ObjectiveSpec, rungs: Sequence[RungSpec], place: Sequence[str | int], faults: Faults
 ) -> None:
     """Adds a fault if the rung that measures the objective cannot be calibrated. rungs: up to the terminal one."""
-    if (at := _highest(objective.property, rungs)) is None:
+    position = _highest(objective.property, rungs)
+    if position is None:
         return  # another check reports this
-    _check_levels(rungs[at], objective.property, place, faults)
-    if rungs[at].calibrate is not None:
-        message = f'rung "{rungs[at].rung}", which measures it, states calibrate, too'
+    rung = rungs[position]
+    _check_levels(rung, objective.property, place, faults)
+    if rung.calibrate is not None:
+        message = f'rung "{rung.rung}", which measures it, states calibrate, too'
         faults.add(place, message, "state it in one place")
 
 
@@ -229,4 +248,8 @@ def _named(rung: RungSpec, objectives: Sequence[ObjectiveSpec]) -> list[str]:
 
 
 def _highest(name: str, ladder: Sequence[RungSpec]) -> int | None:
-    return next((i for i in reversed(range(len(ladder))) if name in ladder[i].measured()), None)
+    """Returns the position of the highest rung that measures the property; None if no rung does."""
+    for position in reversed(range(len(ladder))):
+        if name in ladder[position].measured():
+            return position
+    return None

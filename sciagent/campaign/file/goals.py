@@ -29,7 +29,7 @@ from sciagent.errors import UnitError, UnknownNameError, UsageError
 from sciagent.inputs.document import kind_of
 from sciagent.inputs.validation import Faults, Part, fault
 
-LARGEST = 1e100
+MAX_NUMBER = 1e100
 """The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
 
 
@@ -40,8 +40,8 @@ def _two_numbers(value: Any) -> Any:
 
 
 def _not_too_large(value: float) -> float:
-    if abs(value) > LARGEST:
-        raise fault(f"{value:g} is too large", f"takes numbers up to {LARGEST:g}")
+    if abs(value) > MAX_NUMBER:
+        raise fault(f"{value:g} is too large", f"takes numbers up to {MAX_NUMBER:g}")
     return value
 
 
@@ -53,8 +53,9 @@ Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
 
 
 def fault_of(error: UsageError) -> PydanticCustomError:
-    """Returns an error as a fault; what is known or taken becomes the hint."""
-    return fault(*re.split("; (?=known: |it takes: )", str(error), maxsplit=1))
+    """Returns an error as a fault; the part of its message that lists what is known or taken becomes the hint."""
+    message_and_hint = re.split("; (?=known: |it takes: )", str(error), maxsplit=1)
+    return fault(*message_and_hint)
 
 
 def _rounded(value: float, converted: float) -> float:
@@ -67,7 +68,8 @@ def check_unit(unit: str | None, prop: Property) -> None:
     takes = f"{prop.name} takes: {', '.join(prop.units)}"
     if unit is None and prop.unit != "1":
         raise fault(f"{prop.name} needs a unit", takes)
-    if (conversion := prop.conversion(unit or prop.unit)) is not None:
+    conversion = prop.conversion(unit or prop.unit)
+    if conversion is not None:
         if conversion.is_falling:
             raise fault(f"limits of {prop.name} are not stated in {unit}: lower and upper would change places", takes)
         return
@@ -88,8 +90,11 @@ def window_fault(low: float | None, high: float | None, unit: str | None, prop: 
     too_low = high is not None and prop.low is not None and high < prop.low
     if too_high or too_low:
         unit = "" if prop.unit == "1" else f" {prop.unit}"
-        bounds = [f"not below {prop.low:g}{unit}"] if prop.low is not None else []
-        bounds += [f"not above {prop.high:g}{unit}"] if prop.high is not None else []
+        bounds = []
+        if prop.low is not None:
+            bounds.append(f"not below {prop.low:g}{unit}")
+        if prop.high is not None:
+            bounds.append(f"not above {prop.high:g}{unit}")
         return f"no value can lie here: {prop.name} is {' and '.join(bounds)}"
     return ""
 
@@ -135,7 +140,7 @@ class ObjectiveSpec(Part):
 
     @field_validator("property")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _property_is_known(cls, value: str) -> str:
         try:
             return properties()[value].name
         except UnknownNameError as error:
@@ -143,39 +148,52 @@ class ObjectiveSpec(Part):
 
     @field_validator("unit")
     @classmethod
-    def _taken(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _unit_is_taken(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "property" in info.data:
             check_unit(value, properties()[info.data["property"]])
         return value
 
     @field_validator("window", "min", "max")
     @classmethod
-    def _possible(cls, value: Any, info: ValidationInfo) -> Any:
+    def _limits_are_possible(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None or "unit" not in info.data or "property" not in info.data:
             return value
-        low, high = {"window": value, "min": (value, None)}.get(str(info.field_name), (info.data.get("min"), value))
+        if info.field_name == "window":
+            low, high = value
+        elif info.field_name == "min":
+            low = value
+            high = None
+        else:
+            low = info.data.get("min")
+            high = value
         prop = properties()[info.data["property"]]
-        if problem := window_fault(low, high, info.data["unit"], prop):
+        problem = window_fault(low, high, info.data["unit"], prop)
+        if problem:
             raise fault(problem)
         return value
 
     @field_validator("maximise", "minimise")
     @classmethod
-    def _ordered(cls, value: Pair | None, info: ValidationInfo) -> Pair | None:
-        rises = info.field_name == "maximise"
-        if value is not None and (value[0] >= value[1] if rises else value[0] <= value[1]):
-            raise fault(f"takes [worst, best] with worst {'below' if rises else 'above'} best")
+    def _ramp_is_ordered(cls, value: Pair | None, info: ValidationInfo) -> Pair | None:
+        if value is None:
+            return value
+        worst, best = value
+        if info.field_name == "maximise" and worst >= best:
+            raise fault("takes [worst, best] with worst below best")
+        if info.field_name == "minimise" and worst <= best:
+            raise fault("takes [worst, best] with worst above best")
         return value
 
     @model_validator(mode="after")
-    def _one_wish(self) -> ObjectiveSpec:
-        named = [key for key in ("window", "maximise", "minimise") if getattr(self, key) is not None]
+    def _states_one_wish(self) -> ObjectiveSpec:
+        pairs = [key for key in ("window", "maximise", "minimise") if getattr(self, key) is not None]
         limits = [key for key in ("min", "max") if getattr(self, key) is not None]
         with Faults() as faults:
-            if len(named) > 1 or ("window" in named and limits):
-                keys = [*named, *limits]
-                faults.add((keys[1],), f"{' and '.join(keys[:2])} exclude each other; state one", WISHES)
-            if not named and not limits:
+            if len(pairs) > 1 or ("window" in pairs and limits):
+                keys = [*pairs, *limits]
+                message = f"{keys[0]} and {keys[1]} exclude each other; state one"
+                faults.add((keys[1],), message, WISHES)
+            if not pairs and not limits:
                 faults.add((), "says nothing about what is wanted", WISHES)
             if self.scale is not None and (self.maximise or self.minimise):
                 faults.add(("scale",), "has no effect here: the two numbers of maximise or minimise are the scale")
@@ -184,21 +202,29 @@ class ObjectiveSpec(Part):
     def accept(self) -> Window | None:
         """Returns the acceptance limits in the property's canonical unit; None if there are none."""
         low, high = self.window or (self.min, self.max)
-        prop = properties()[self.property]
-        return None if low is None and high is None else canonical_window(low, high, self.unit, prop)
+        if low is None and high is None:
+            return None
+        return canonical_window(low, high, self.unit, properties()[self.property])
 
     def domain(self) -> Objective:
         """Returns the objective in the property's canonical unit, with the default scale filled in."""
         prop = properties()[self.property]
         pair = self.maximise or self.minimise
-        ramp = (_canonical(pair[0], self.unit, prop), _canonical(pair[1], self.unit, prop)) if pair else None
+        ramp = None
+        if pair is not None:
+            worst, best = pair
+            ramp = (_canonical(worst, self.unit, prop), _canonical(best, self.unit, prop))
         accept = self.accept()
         scale = _default_scale(accept)
         if self.scale is not None:
-            edge = next(limit for limit in (*(self.window or ()), self.min, self.max, 0.0) if limit is not None)
+            edges = [limit for limit in (*(self.window or ()), self.min, self.max) if limit is not None]
+            edge = edges[0] if edges else 0.0
             scale = _rounded(self.scale, spread_in_canonical_unit(edge, self.scale, self.unit or prop.unit, prop))
-        named = (key for key in ("maximise", "minimise", "window") if getattr(self, key))
-        return Objective(self.property, Direction(next(named, "limit")), accept, scale, ramp, self.weight)
+        direction = "limit"
+        for key in ("window", "minimise", "maximise"):
+            if getattr(self, key):
+                direction = key
+        return Objective(self.property, Direction(direction), accept, scale, ramp, self.weight)
 
 
 WISHES = "one of: window [low, high]; min and/or max; maximise [worst, best]; minimise [worst, best]"
@@ -229,7 +255,9 @@ class GateSpec(Part):
 
 def canonical_window(low: float | None, high: float | None, unit: str | None, prop: Property) -> Window:
     """Returns the window in the canonical unit of the property."""
-    return Window(*(None if limit is None else _canonical(limit, unit, prop) for limit in (low, high)))
+    canonical_low = None if low is None else _canonical(low, unit, prop)
+    canonical_high = None if high is None else _canonical(high, unit, prop)
+    return Window(canonical_low, canonical_high)
 
 
 def _canonical(limit: float, unit: str | None, prop: Property) -> float:
@@ -311,12 +339,23 @@ class BudgetSpec(Part):
         """Returns the weeks of the weekly limits, from the campaign's beginning; None if they have no end."""
         if self.until is None:
             return None
-        return max(0.0, (datetime.combine(self.until, time.max, UTC) - since).total_seconds() / WEEK)
+        end = datetime.combine(self.until, time.max, UTC)
+        return max(0.0, (end - since).total_seconds() / WEEK)
 
     def stocks(self) -> dict[str, float]:
         """Returns the limits for the whole campaign, by resource of `domain.cost.RESOURCE_UNITS`."""
-        return {key: float(amount) for key in RESOURCE_UNITS if isinstance(amount := getattr(self, key), int | float)}
+        stocks = {}
+        for resource in RESOURCE_UNITS:
+            limit = getattr(self, resource)
+            if isinstance(limit, int | float):
+                stocks[resource] = float(limit)
+        return stocks
 
     def rates(self) -> dict[str, float]:
         """Returns the limits for any seven days, by resource."""
-        return {key: rate.amount for key in RESOURCE_UNITS if isinstance(rate := getattr(self, key), AmountSpec)}
+        rates = {}
+        for resource in RESOURCE_UNITS:
+            limit = getattr(self, resource)
+            if isinstance(limit, AmountSpec):
+                rates[resource] = limit.amount
+        return rates

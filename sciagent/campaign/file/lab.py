@@ -10,7 +10,7 @@ from sciagent.campaign.file.goals import NotNegative
 from sciagent.domain.cost import Cost
 from sciagent.inputs.validation import Part
 
-AHEAD = 6  # open tasks of a rung if neither the file nor a weekly limit says how many
+DEFAULT_OPEN_TASKS = 6  # open tasks of a rung if neither the file nor a weekly limit says how many
 
 
 class LabCostSpec(Part):
@@ -34,7 +34,7 @@ class LabSpec(Part):
     ahead: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         None,
         description="Largest number of tasks that nobody has claimed; default: those of two weeks by the weekly limit "
-        f"of lab_slots, else {AHEAD}.",
+        f"of lab_slots, else {DEFAULT_OPEN_TASKS}.",
     )
     approve: bool = Field(False, strict=True, description="Whether a chemist approves each task before it is listed.")
     review: bool = Field(

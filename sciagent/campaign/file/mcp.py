@@ -23,8 +23,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _is_url(value: str) -> str:
-    secret = "takes http:// or https://, without a name or password in it" if "@" in value else ""
-    if why := secret or address_fault(value):
+    why = address_fault(value)
+    if "@" in value:
+        why = "takes http:// or https://, without a name or password in it"
+    if why:
         raise fault(f'"{value}" is no address', why)
     return value
 
@@ -70,7 +72,7 @@ class McpServerSpec(Part):
         return value
 
     @model_validator(mode="after")
-    def _one_way(self) -> McpServerSpec:
+    def _has_one_address(self) -> McpServerSpec:
         if (self.command is None) == (self.url is None):
             both = "names both a command and a url" if self.url else "names neither a command nor a url"
             raise fault(f"{both}; a server has exactly one of them")

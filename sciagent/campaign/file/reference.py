@@ -64,8 +64,9 @@ def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[st
         title, model = queue.pop(0)
         if model is not top:
             yield f"#### {title}\n"
-            if text := model.get("description"):
-                yield f"{_first_paragraph(text)}\n"
+            description = model.get("description")
+            if description:
+                yield f"{_first_paragraph(description)}\n"
         yield _table(model) if model.get("properties") else "No settings.\n"
         for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', json.dumps(model.get("properties", {}))):
             if key not in seen:
@@ -103,7 +104,11 @@ def _takes(field: Schema) -> str:
         inside = field.get("additionalProperties")
         return f"mapping to {_takes(inside)}" if isinstance(inside, dict) else "mapping"
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
-    return " ".join([names.get(kind, kind), *(f"{sign} {field[key]:g}" for key, sign in SIGNS.items() if key in field)])
+    words = [names.get(kind, kind)]
+    for key, sign in SIGNS.items():
+        if key in field:
+            words.append(f"{sign} {field[key]:g}")
+    return " ".join(words)
 
 
 def _properties(distribution: str | None) -> str:

@@ -21,7 +21,7 @@ from sciagent.campaign.file.goals import (
     fault_of,
     window_fault,
 )
-from sciagent.campaign.file.lab import AHEAD, LabSpec
+from sciagent.campaign.file.lab import DEFAULT_OPEN_TASKS, LabSpec
 from sciagent.domain import states
 from sciagent.domain.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
@@ -149,17 +149,20 @@ class RungSpec(Part):
         if verifier is None:
             return data
         wall, memory = TIER_LIMITS[verifier.tier]
-        wall = min(wall, INLINE_SECONDS) if data.get("inline") is True else wall
-        given = data.get("limits", {})
-        limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
+        if data.get("inline") is True:
+            wall = min(wall, INLINE_SECONDS)
+        limits = data.get("limits", {})
+        if isinstance(limits, dict):
+            limits = {"wall_seconds": wall, "memory_mb": memory, **limits}
         on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
-        usual: dict[str, Any] = {"rung": default_label(verifier.name), "on_refusal": on_refusal}
-        usual |= {"lab": {}} if verifier.tier is Tier.WORLD else {}
-        return {**usual, **data, "limits": limits}
+        tier_defaults: dict[str, Any] = {"rung": default_label(verifier.name), "on_refusal": on_refusal}
+        if verifier.tier is Tier.WORLD:
+            tier_defaults["lab"] = {}
+        return {**tier_defaults, **data, "limits": limits}
 
     @field_validator("verifier")
     @classmethod
-    def _registered(cls, value: str) -> str:
+    def _is_registered(cls, value: str) -> str:
         try:
             verifier_class(value)
         except UsageError as error:
@@ -168,14 +171,15 @@ class RungSpec(Part):
 
     @field_validator("settings")
     @classmethod
-    def _taken_by_the_verifier(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
-        if (verifier := find_verifier(info.data.get("verifier"))) is None:
+    def _settings_are_accepted(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
+        verifier = find_verifier(info.data.get("verifier"))
+        if verifier is None:
             return value
         configured = _SettingsWithVerifier(value)
         try:
             configured.verifier = verifier(value, (info.context or {}).get("base"))
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
-            _ = configured.verifier.measures
+            _ = configured.verifier.measures  # raises if the settings do not fit the properties
         except ValidationError:
             raise  # pydantic adds the rung's path to the verifier's
         except (UsageError, ValueError, TypeError, LookupError) as error:
@@ -187,7 +191,7 @@ class RungSpec(Part):
 
     @field_validator("resources")
     @classmethod
-    def _can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+    def _resources_can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         try:
             states.check(value)
         except ValueError as error:
@@ -207,13 +211,15 @@ class RungSpec(Part):
             raise fault(
                 f'verifier "{verifier.name}" is of the world tier, whose answers take days; no turn waits so long'
             )
-        if others := set(info.data.get("resources") or {}) - {states.CORES}:
-            raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
+        other_resources = set(info.data.get("resources") or {}) - {states.CORES}
+        if other_resources:
+            name = min(other_resources)
+            raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {name}")
         return value
 
     @field_validator("lab")
     @classmethod
-    def _of_people(cls, value: LabSpec | None, info: ValidationInfo) -> LabSpec | None:
+    def _done_by_people(cls, value: LabSpec | None, info: ValidationInfo) -> LabSpec | None:
         verifier = find_verifier(info.data.get("verifier"))
         if value is not None and verifier is not None and verifier.tier is not Tier.WORLD:
             raise fault(f'verifier "{verifier.name}" is run by computers; leave this out')
@@ -221,7 +227,7 @@ class RungSpec(Part):
 
     @field_validator("gate", "accept")
     @classmethod
-    def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
+    def _gates_are_measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
         verifier = getattr(info.data.get("settings"), "verifier", None)
         if verifier is None:
             return value
@@ -239,29 +245,34 @@ class RungSpec(Part):
                 except PydanticCustomError as error:
                     faults.take((name,) if gate.unit is None else (name, "unit"), error)
                     continue
-                if problem := window_fault(gate.min, gate.max, gate.unit, measured[name]):
-                    faults.add((name, "min" if gate.min is not None else "max"), problem)
+                problem = window_fault(gate.min, gate.max, gate.unit, measured[name])
+                if problem:
+                    key = "min" if gate.min is not None else "max"
+                    faults.add((name, key), problem)
         return value
 
     @model_validator(mode="after")
     def _control_only(self) -> RungSpec:
         """Refuses keys of a control at other rungs, and keys with which a control would decide."""
         with Faults() as faults:
-            for key in ("gate", "calibrate") if self.control else ():
-                if getattr(self, key):
-                    message = "a control decides nothing, so that it cannot be exploited; leave this out"
-                    hint = "limits that only score it stand under accept" if key == "gate" else ""
-                    faults.add((key,), message, hint, on_key=True)
-            if self.control and self.inline:
-                faults.add(
-                    ("inline",),
-                    "a control runs after the terminal rung, not inside a turn; leave this out",
-                    on_key=True,
-                )
-            for key in () if self.control else ("share", "accept"):
+            if self.control:
+                self._add_faults_of_control(faults)
+                return self
+            for key in ("share", "accept"):
                 if getattr(self, key):
                     faults.add((key,), "is for a control", "add control: true, or leave this out", on_key=True)
         return self
+
+    def _add_faults_of_control(self, faults: Faults) -> None:
+        """Adds a fault for each key with which the control would decide."""
+        message = "a control decides nothing, so that it cannot be exploited; leave this out"
+        if self.gate:
+            faults.add(("gate",), message, "limits that only score it stand under accept", on_key=True)
+        if self.calibrate:
+            faults.add(("calibrate",), message, on_key=True)
+        if self.inline:
+            message = "a control runs after the terminal rung, not inside a turn; leave this out"
+            faults.add(("inline",), message, on_key=True)
 
     @model_validator(mode="after")
     def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
@@ -289,7 +300,7 @@ class RungSpec(Part):
         """Returns the largest number of tasks of the rung that nobody has claimed. weekly: limit of lab_slots."""
         if self.lab is not None and self.lab.ahead is not None:
             return self.lab.ahead
-        return AHEAD if weekly is None else max(1, round(WEEKS * weekly))
+        return DEFAULT_OPEN_TASKS if weekly is None else max(1, round(WEEKS * weekly))
 
     @property
     def at_once(self) -> bool:
@@ -318,8 +329,8 @@ class RungSpec(Part):
     def with_defaults_of(self, settings: Mapping[str, Any], stated: Collection[str]) -> RungSpec:
         """Returns the rung with the defaults that stored settings have, so that a changed default changes nothing.
 
-        settings: all of them, as JSON. stated: names of those that are no defaults. The rung is returned as it is if
-        the verifier no longer takes them.
+        settings: all stored settings, as JSON. stated: names of the settings that are no defaults. If the verifier no
+        longer takes the stored settings, the rung is returned as it is.
         """
         if self.configured.settings.model_dump(mode="json") == settings:
             return self
@@ -349,11 +360,10 @@ class RungSpec(Part):
 
     def window_gates(self) -> Mapping[str, Window]:
         """Returns gates by property, in canonical units: those of the spec and those of the verifier's settings."""
-        brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
-        return brought | {
-            name: canonical_window(gate.min, gate.max, gate.unit, properties()[name])
-            for name, gate in self.gate.items()
-        }
+        windows = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
+        for name, gate in self.gate.items():
+            windows[name] = canonical_window(gate.min, gate.max, gate.unit, properties()[name])
+        return windows
 
     def accepted(self) -> Mapping[str, Window]:
         """Returns the limits of a control by property, in canonical units."""
@@ -368,8 +378,9 @@ class RungSpec(Part):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        """The properties that are known after the rung: those of its verifier, and those derived then."""
-        return (*self.configured.measures, *(PropertyAtLevel(prop.definition, prop.level) for prop in self.derived))
+        """The properties that are known after the rung: the verifier's, and the derived ones."""
+        derived = tuple(PropertyAtLevel(prop.definition, prop.level) for prop in self.derived)
+        return (*self.configured.measures, *derived)
 
     @property
     def derived(self) -> tuple[DerivedProperty, ...]:
@@ -396,7 +407,7 @@ def check_control(
     objectives: Iterable[ObjectiveSpec],
     faults: Faults,
 ) -> None:
-    """Adds a fault for a second control, one that other rungs follow, and one that would check nothing.
+    """Adds a fault for a second control, for a control before other rungs, and for a control that checks nothing.
 
     controls, ladder: the valid controls and other rungs, by position in the file. terminal: label of the terminal rung.
     """

@@ -22,7 +22,9 @@ Files = dict[tuple[str, ...], str]
 
 
 def _address(value: str) -> str:
-    if why := address_fault(value):
+    """Returns the address as it is; refuses one that has a fault."""
+    why = address_fault(value)
+    if why:
         raise fault(f"{value!a} is no address", why)
     return value
 
@@ -93,9 +95,13 @@ class PluginSpec(_WithFile):
 
     @field_validator("name")
     @classmethod
-    def _installed(cls, value: str, info: ValidationInfo) -> str:
+    def _is_installed(cls, value: str, info: ValidationInfo) -> str:
         context = info.context or {}
-        if context.get("base") is not None and context.get("candidates", True) and value not in (known := names()):
+        will_run = context.get("base") is not None and context.get("candidates", True)
+        if not will_run:
+            return value
+        known = names()
+        if value not in known:
             takes = f"installed: {', '.join(known)}" if known else "no package with proposers is installed"
             raise fault(f'"{value}" is no installed proposer{did_you_mean(value, known)}', takes)
         return value
@@ -148,26 +154,35 @@ class EnumerateSpec(Part):
     def _one_library(self) -> EnumerateSpec:
         if (self.scaffold is None) == (self.reaction is None):
             raise fault("needs either a scaffold with groups, or a reaction with reactants")
-        key, used, unused = (
-            ("scaffold", "groups", "reactants") if self.scaffold is not None else ("reaction", "reactants", "groups")
-        )
-        check: Callable[[str], object] = group_of if key == "scaffold" else molecule_of
         with Faults() as faults:
-            if getattr(self, unused):
-                faults.add((unused,), f"has no effect here: a {key} takes {used}")
-            try:
-                check_scaffold(self.scaffold, self.groups) if self.scaffold is not None else check_reaction(
-                    self.reaction or "", self.reactants
-                )
-            except UsageError as error:
-                faults.add((key,), str(error))
-            for number, blocks in getattr(self, used).items():
-                for place, text in enumerate(() if isinstance(blocks, str) else blocks):
-                    try:
-                        check(block(text).smiles)
-                    except UsageError as error:
-                        faults.add((used, number, place), str(error))
+            if self.scaffold is not None:
+                self._check_library("scaffold", "groups", "reactants", group_of, faults)
+            else:
+                self._check_library("reaction", "reactants", "groups", molecule_of, faults)
         return self
+
+    def _check_library(
+        self, key: str, used: str, unused: str, check_block: Callable[[str], object], faults: Faults
+    ) -> None:
+        """Adds the faults of a library. key: the key that is stated. used, unused: keys of lists with and without
+        effect. check_block: raises UsageError for a SMILES that does not fit a list."""
+        if getattr(self, unused):
+            faults.add((unused,), f"has no effect here: a {key} takes {used}")
+        try:
+            if self.scaffold is not None:
+                check_scaffold(self.scaffold, self.groups)
+            else:
+                check_reaction(self.reaction or "", self.reactants)
+        except UsageError as error:
+            faults.add((key,), str(error))
+        for number, blocks in getattr(self, used).items():
+            if isinstance(blocks, str):
+                continue  # the name of a file
+            for place, text in enumerate(blocks):
+                try:
+                    check_block(block(text).smiles)
+                except UsageError as error:
+                    faults.add((used, number, place), str(error))
 
     def files(self) -> Files:
         """Returns the names of the files, by their path of keys in the proposer."""
@@ -301,27 +316,28 @@ class LlmSpec(_WithFile):
 
     @field_validator("mcp")
     @classmethod
-    def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
+    def _checked_servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
         check_servers(value, get_args(ToolName))
         return value
 
     @field_validator("structured")
     @classmethod
-    def _calls_no_servers(cls, value: bool | None, info: ValidationInfo) -> bool | None:
-        if info.data.get("mcp") and (info.data.get("endpoint") is None if value is None else value):
+    def _structured_calls_no_servers(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+        is_structured = info.data.get("endpoint") is None if value is None else value
+        if info.data.get("mcp") and is_structured:
             raise fault("a structured answer cannot call the tools of MCP servers", "takes: structured: false")
         return value
 
     @field_validator("tool_choice")
     @classmethod
-    def _held(cls, value: str, info: ValidationInfo) -> str:
+    def _required_fits(cls, value: str, info: ValidationInfo) -> str:
         if value == "required" and (info.data.get("endpoint") is None or info.data.get("structured")):
             raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
         return value
 
     @field_validator("strict")
     @classmethod
-    def _of_calls(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+    def _strict_fits(cls, value: bool | None, info: ValidationInfo) -> bool | None:
         if value is None:
             return value
         if info.data.get("endpoint") is None:
@@ -335,7 +351,7 @@ class LlmSpec(_WithFile):
 
     @field_validator("logprobs", "grammar")
     @classmethod
-    def _told(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _is_for_endpoint(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("endpoint") is None:
             raise fault("this is for an endpoint", "a model of our own says it itself: leave it out")
         return value
@@ -359,7 +375,7 @@ class SeveralSpec(Part):
 
     @field_validator("proposers")
     @classmethod
-    def _none_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
+    def _no_proposer_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
         with Faults() as faults:
             for name, proposer in value.items():
                 if isinstance(proposer, EvolveSpec) and proposer.wait:

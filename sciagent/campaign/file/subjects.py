@@ -72,7 +72,7 @@ class SafetySpec(Part):
     )
 
     @model_validator(mode="after")
-    def _reasoned(self) -> SafetySpec:
+    def _has_reason(self) -> SafetySpec:
         with Faults() as faults:
             if not self.screen and self.settings():
                 rules = "allow, extra_smarts or extra_elements"
@@ -92,20 +92,22 @@ def check_settings(safety: SafetySpec, subject: Subject) -> None:
     """Raises ValidationError if the verifier that screens does not take the settings of the key `safety`."""
     settings = safety.settings()
     screen = subject.screen
-    if not settings or screen is None or (found := find_verifier(screen)) is None:
+    verifier = None if screen is None else find_verifier(screen)
+    if not settings or verifier is None:
         return
-    taken = found.Settings.model_fields
+    taken = verifier.Settings.model_fields
     with Faults() as faults:
         for key in sorted(set(settings) - set(taken)):
             known = ", ".join(key for key in SafetySpec.model_fields if key in taken)
             faults.add((key,), f"the screen of {subject.words.many} takes no such rules; it takes {known}", on_key=True)
-    found.Settings.model_validate(settings)
+    verifier.Settings.model_validate(settings)
 
 
 def is_reason(text: str) -> bool:
     """Whether a text is long enough for a reason: at least 15 characters and three words with two letters."""
-    words = {word.lower() for word in text.split() if sum(c.isalpha() for c in word) >= 2}
-    return len(" ".join(text.split())) >= 15 and len(words) >= 3
+    words = text.split()
+    real_words = {word.lower() for word in words if sum(c.isalpha() for c in word) >= 2}
+    return len(" ".join(words)) >= 15 and len(real_words) >= 3
 
 
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: Subject) -> tuple[RungSpec, ...]:
@@ -124,9 +126,10 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
             faults.add(("ladder",), f'the safety screen "{subject.screen}" is not installed; install sciagent whole')
         elif safety.screen:
             screen = RungSpec.model_validate({"verifier": subject.screen, "settings": safety.settings()})
-        stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
-        others = ladder[1:] if stated else ladder
-        for i, rung in enumerate(others, int(stated)):
+        is_first_stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
+        n_stated = 1 if is_first_stated else 0
+        others = ladder[n_stated:]
+        for i, rung in enumerate(others, n_stated):
             if rung.verifier == subject.screen:
                 message = "sciagent puts the safety screen first; leave this rung out"
                 hint = "turn it off, or exempt single rules, under the key safety, with a reason"
@@ -136,7 +139,7 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
     return others if screen is None else (screen, *others)
 
 
-def _installed(value: str) -> str:
+def _existing_subject(value: str) -> str:
     """Returns the name of a subject. Raises a fault if no package offers it, or if it does not load."""
     known = subject_names()
     if value not in known:
@@ -148,13 +151,13 @@ def _installed(value: str) -> str:
     return value
 
 
-SubjectName = Annotated[str, AfterValidator(_installed)]
+SubjectName = Annotated[str, AfterValidator(_existing_subject)]
 
 Fragments = Literal["refuse", "parent"]
 _WORD: TypeAdapter[Fragments] = TypeAdapter(Fragments)
 
 
-def _can_be_set(ph: float) -> float:
+def _ph_if_installed(ph: float) -> float:
     """Returns the pH. Raises a fault if the library of protonation states is not installed."""
     if find_spec(LIBRARY) is None:
         raise fault(MISSING)
@@ -167,7 +170,7 @@ class StandardiseSpec(Part):
     fragments: Fragments = Field(
         "parent", description="A structure of several fragments: refuse it, or keep the parent molecule, neutralised."
     )
-    ph: Annotated[Finite, Field(ge=0, le=14), AfterValidator(_can_be_set)] | None = omitted_if_unset(
+    ph: Annotated[Finite, Field(ge=0, le=14), AfterValidator(_ph_if_installed)] | None = omitted_if_unset(
         None,
         description="The candidate is the dominant protonation state at this pH in water, by the pKa rules of "
         "dimorphite_dl; default: hydrogens stay as they are.",
@@ -191,8 +194,10 @@ def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInf
     """Raises faults if a proposer cannot propose candidates of the subject, or names a file that cannot be read."""
     with Faults() as faults:
         for path, chosen in _by_path(proposer):
-            if why := _misfit(subject, chosen):
-                faults.add((*path, why[0]), why[1], on_key=why[0] != "kind")
+            misfit = _misfit(subject, chosen)
+            if misfit is not None:
+                key, message = misfit
+                faults.add((*path, key), message, on_key=key != "kind")
             for where, name in _structure_files(chosen).items():
                 if not subject.is_file_of(name):
                     message = f'"{name}" is no table of {subject.words.many}'
@@ -245,9 +250,10 @@ def reading_of(subject: Subject, standardise: Standardise) -> Reading:
 
 def check_part(name: str, value: Any, info: ValidationInfo) -> None:
     """Raises a fault if the subject of the campaign does not take this value of the key `name`."""
-    if (stated := info.data.get("subject")) is None:
+    subject_name = info.data.get("subject")
+    if subject_name is None:
         return
-    subject = subject_of(stated)
+    subject = subject_of(subject_name)
     if name == "proposer":
         check_proposer(subject, value, info)
     elif name == "safety":

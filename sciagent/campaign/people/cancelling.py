@@ -22,7 +22,7 @@ from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
 GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
-MARK = "cancelled"  # key in the payload of a hold: ids of the cancelled jobs that caused it
+CANCELLED_JOBS_KEY = "cancelled"  # key in the payload of a hold: ids of the cancelled jobs that caused it
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,24 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
                 settle_again(connection, built, candidate_id)
         outcomes = dict[int, tuple[str, str]]()
         for job in listed:
-            done = "cancelled" if job.id in waiting else "told" if job.id in running else ""
-            outcomes[job.id] = done, "" if done else f"it is {job.state} already"
+            if job.id in waiting:
+                outcomes[job.id] = "cancelled", ""
+            elif job.id in running:
+                outcomes[job.id] = "told", ""
+            else:
+                outcomes[job.id] = "", f"it is {job.state} already"
         return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
 
 
 def _hold(connection: Connection, built: Built, candidate_id: int, ids: list[int], who: str, why: str) -> None:
     """Holds a candidate because its jobs `ids` were cancelled."""
     numbers = ", ".join(map(str, ids))
-    reason = f"job{'' if len(ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
-    directives.write(connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: ids})
+    reason = f"job {numbers} cancelled" if len(ids) == 1 else f"jobs {numbers} cancelled"
+    if why:
+        reason += f": {why}"
+    directives.write(
+        connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={CANCELLED_JOBS_KEY: ids}
+    )
 
 
 def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:
@@ -80,8 +88,8 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     """
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
-        purse = BudgetTracker(built, connection)
-        room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.bought}
+        budget = BudgetTracker(built, connection)
+        room = {r.rules.position: budget.remaining_jobs(r.rules.position) for r in built.bought}
         outcomes = dict[int, tuple[str, str]]()
         again = list[int]()
         for job in job_lists.standing(connection, job_ids):
@@ -148,7 +156,7 @@ def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int)
     """Whether the candidate is held only because one of its jobs was cancelled."""
     verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
     decisions = [d for d in directives.on(connection, built.row.id, candidate_id) if d.verb in verbs]
-    return bool(decisions) and decisions[-1].verb is Verb.HOLD and MARK in decisions[-1].payload
+    return bool(decisions) and decisions[-1].verb is Verb.HOLD and CANCELLED_JOBS_KEY in decisions[-1].payload
 
 
 def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:

@@ -46,22 +46,35 @@ def differing(
     rows = connection.execute(query.where(*others).order_by(e.id)).all()
     recorded_ids = [row.id for row in rows]
     values = evidence.measured_of(connection, recorded_ids) if recorded_ids else {}
-    given = {(m.property, m.level): m for m in measured}
-    found = []
+    new_values = {(m.property, m.level): m for m in measured}
+    differing_evidence = []
     for id_, source, *key in rows:
-        recorded = values.get(id_, ())
-        old = tuple(m for m in recorded if (m.property, m.level) in given and _differ(m, given[m.property, m.level]))
+        old = []
+        new = []
+        rest = []
+        for value in values.get(id_, ()):
+            new_value = new_values.get((value.property, value.level))
+            if new_value is not None and _differ(value, new_value):
+                old.append(value)
+                new.append(new_value)
+            else:
+                rest.append(value)
         if old:
-            rest = tuple(m for m in recorded if m not in old)
-            new = tuple(given[m.property, m.level] for m in old)
-            found.append(Differing(id_, candidate_id, EvidenceKey(*key), source, old, new, rest))
-    return found
+            evidence_key = EvidenceKey(*key)
+            differing_evidence.append(
+                Differing(id_, candidate_id, evidence_key, source, tuple(old), tuple(new), tuple(rest))
+            )
+    return differing_evidence
 
 
 def _differ(old: Measured, new: Measured) -> bool:
-    a = old.quantity
-    b = new.quantity
-    return (a.value, a.censoring) != (b.value, b.censoring)
+    """Whether two values of a property differ in number or censoring."""
+    return old.quantity.value != new.quantity.value or old.quantity.censoring != new.quantity.censoring
+
+
+def _as_stated(measured: Measured) -> str:
+    """Returns a value as it was typed; without such a text, as a quantity."""
+    return measured.quantity.as_typed or str(measured.quantity)
 
 
 def superseded(
@@ -69,15 +82,17 @@ def superseded(
 ) -> int | None:
     """Returns the id of the evidence that the new values supersede; None if there is none.
 
-    If that evidence has further values, it is revised under its own file's name to hold only these. Raises UsageError
-    without a reason for the revision, and for several replicates, since it is not known which one is wrong.
+    Evidence that has further values is revised under its own file's name and then holds only the further values; None
+    is returned. Raises UsageError without a reason for the revision, and for several replicates, since it is not known
+    which one is wrong.
     """
     if not others:
         return None
     first = others[0]
     name = file_of(others[0].source)
     if revise is None:
-        new, old = (m[0].quantity.as_typed or str(m[0].quantity) for m in (first.new, first.old))
+        new = _as_stated(first.new[0])
+        old = _as_stated(first.old[0])
         raise UsageError(
             f"{smiles}: {first.new[0].property} is {new} in {file}, and {old} in {name}, which was imported before. "
             'A correction: --revise "why it changed" supersedes the old value. A second measurement: --replicate keeps '

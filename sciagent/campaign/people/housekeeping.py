@@ -95,7 +95,9 @@ def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: st
         return False
     _, age = _size_and_age(aside, time.time())
     with ledger.begin() as connection:
-        wanted = age < YOUNG_SECONDS or (item.kind == "unnamed" and sha256 in _named_hashes(connection, [sha256]))
+        is_young = age < YOUNG_SECONDS
+        has_row_by_now = item.kind == "unnamed" and sha256 in _named_hashes(connection, [sha256])
+        wanted = is_young or has_row_by_now
         removed = sa.select(sa.exists().where(t.artifact_removal.c.sha256 == sha256))
         if not wanted and item.kind == "old" and not connection.execute(removed).scalar():
             values = {"sha256": sha256, "size": item.size, "who": who[:200], "why": why, "at": db_now(connection)}
@@ -110,8 +112,9 @@ def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: st
 def _stored(root: Path) -> Iterator[tuple[str, Path]]:
     """Yields (SHA-256, path) of every file in the store. A file that an interrupted removal renamed is renamed back."""
     for path in sorted(root.glob("[0-9a-f][0-9a-f]/*")):
-        if path.name.startswith(".going-") and not path.with_name(path.name.removeprefix(".going-")).exists():
-            path = path.replace(path.with_name(path.name.removeprefix(".going-")))
+        original = path.with_name(path.name.removeprefix(".going-"))
+        if path.name.startswith(".going-") and not original.exists():
+            path = path.replace(original)
         if _SHA.fullmatch(path.name):
             yield path.parent.name + path.name, path
 

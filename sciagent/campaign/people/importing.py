@@ -39,7 +39,7 @@ VERIFIER = "import"
 VERSION = "1"
 MAX_FAULTS = 50
 MAX_ROWS = 2_000_000
-CHUNK = 500
+ROWS_PER_WRITE = 500
 
 
 @dataclass
@@ -107,32 +107,33 @@ def import_file(
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
-    how = _reading(subject, standardise, ph)
+    rules = _reading(subject, standardise, ph)
     structure = structure or subject_of(subject).words.column
     _check_columns(columns)
-    paid = _checked_costs(costs or {})
-    resolved = [(column, properties()[column.property]) for column in columns]
-    settings_hash = content_hash(
-        {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
-    )
+    stated_costs = _checked_costs(costs or {})
+    columns_with_property = [(column, properties()[column.property]) for column in columns]
+    names = sorted(column.property for column in columns)
+    settings_hash = content_hash({"level": level.hash, "source": path.name, "properties": names})
     rows: list[_Row] = []
     replicates = Counter[str]()
-    kept = keep
+    name_columns = keep
     for line, cells in _read(path, structure, columns, keep or ()):
-        if kept is None:
-            kept = identifier_columns([name for name in cells if name is not None], structure)
+        if name_columns is None:
+            header = [name for name in cells if name is not None]
+            name_columns = identifier_columns(header, structure)
         report.rows += 1
         try:
-            candidate, measured = _parse(cells, structure, how, resolved, level)
-            cost = _cost(cells, paid)
+            candidate, measured = _parse(cells, structure, rules, columns_with_property, level)
+            cost = _cost(cells, stated_costs)
         except _CellError as error:
-            report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
+            cell, message = error.args
+            report.faults.append(f"{path}:{line}:{cell}: {message}")
             continue
         report.empty += len(columns) - len(measured)
         if measured:
             key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
             replicates[candidate.key] += 1
-            rows.append(_Row(candidate, key, measured, names_in(cells, kept), cost))
+            rows.append(_Row(candidate, key, measured, names_in(cells, name_columns), cost))
     if report.faults and not skip_bad:
         raise _faulty(report.faults)
     if not dry_run:
@@ -157,14 +158,21 @@ def _reading(subject: str, standardise: Literal["refuse", "parent"], ph: float |
 
 def _check_columns(columns: Sequence[Column]) -> None:
     """Raises UsageError if there is no column, or if two columns have one name or one property."""
-    for what, given in (("column", [c.name for c in columns]), ("property", [c.property for c in columns])):
-        if twice := {n for n in given if given.count(n) > 1}:
-            raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
+    _refuse_twice("column", [column.name for column in columns])
+    _refuse_twice("property", [column.property for column in columns])
     if not columns:
         raise UsageError("no column with values is named")
 
 
+def _refuse_twice(what: str, names: Sequence[str]) -> None:
+    """Raises UsageError if a name is given twice. what: the kind of thing that is named."""
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
+
+
 def _checked_costs(costs: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the costs as they are. Raises UsageError for an unknown resource."""
     for resource in costs:
         if resource not in RESOURCE_UNITS:
             known = ", ".join(RESOURCE_UNITS)
@@ -173,17 +181,21 @@ def _checked_costs(costs: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _cost(cells: Mapping[Any, Any], costs: Mapping[str, str]) -> Cost:
-    """Returns the cost of a row; an empty cell is no cost. Raises _CellError."""
+    """Returns the cost of a row; an empty cell is no cost. Raises _CellError.
+
+    costs: {resource: amount, or column with the amount of each row}.
+    """
     amounts = {}
     for resource, stated in costs.items():
-        text = (cells[stated] or "").strip() if stated in cells else stated
+        is_column = stated in cells
+        text = (cells[stated] or "").strip() if is_column else stated
         try:
             amounts[resource] = _number(text) if text else 0.0
-            Cost({resource: amounts[resource]})
+            Cost({resource: amounts[resource]})  # raises ValueError for a negative amount
         except ValueError as error:
-            place = list(cells).index(stated) + 1 if stated in cells else 1
-            hint = "" if stated in cells else f'; "{stated}" is no column either'
-            raise _CellError(place, f"cost: {error}{hint}") from None
+            if is_column:
+                raise _CellError(list(cells).index(stated) + 1, f"cost: {error}") from None
+            raise _CellError(1, f'cost: {error}; "{stated}" is no column either') from None
     return Cost(amounts)
 
 
@@ -220,7 +232,7 @@ def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
 
 
 def _parse(
-    cells: Mapping[Any, Any], structure: str, how: Reading, columns: Sequence[tuple[Column, Property]], level: Level
+    cells: Mapping[Any, Any], structure: str, rules: Reading, columns: Sequence[tuple[Column, Property]], level: Level
 ) -> tuple[Candidate, tuple[Measured, ...]]:
     """Returns the candidate of a row and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
@@ -228,17 +240,19 @@ def _parse(
         hint = "quote a text with a comma, and write numbers with a decimal point"
         raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
-        candidate = how.apply(cells[structure] or "").candidate
+        candidate = rules.apply(cells[structure] or "").candidate
     except InvalidCandidateError as error:
         message = f"{structure}: {error.reason}: {error.detail}"
         raise _CellError(header.index(structure) + 1, message) from None
     measured = []
     for column, prop in columns:
-        if text := (cells[column.name] or "").strip():
-            try:
-                measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
-            except (ValueError, UnitError) as error:
-                raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
+        text = (cells[column.name] or "").strip()
+        if not text:
+            continue
+        try:
+            measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
+        except (ValueError, UnitError) as error:
+            raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
     return candidate, tuple(measured)
 
 
@@ -249,12 +263,14 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str |
     unit = column.unit or prop.unit
     if unit in row:  # a column with the unit of each row
         unit = (row[unit] or "").strip()
-    spread: float | None = None
+    uncertainty: float | None = None
     if column.uncertainty is not None:
-        uncertainty_text = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
-        spread = _number(uncertainty_text) if uncertainty_text else None
+        uncertainty_text = column.uncertainty  # the same for all rows
+        if column.uncertainty in row:
+            uncertainty_text = (row[column.uncertainty] or "").strip()
+        uncertainty = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
-    quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
+    quantity = convert(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)
     check_possible(quantity, prop)
     return quantity
 
@@ -281,41 +297,49 @@ class _Writer:
     revise: str | None
     replicate: bool
     report: ImportReport
-    elsewhere: Counter[Any] = field(default_factory=Counter)
+    in_other_files: Counter[Any] = field(default_factory=Counter)
     """{(candidate id, values): count} of evidence from files of other names."""
-    taken: set[int] = field(default_factory=set)
+    superseded_ids: set[int] = field(default_factory=set)
     """Ids of evidence of other files that this import supersedes."""
 
     def write(self, chunk: Sequence[_Row], ids: Mapping[str, int]) -> None:
+        """Writes the rows whose values are not in the ledger yet. ids: of the candidates, by key."""
         known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
-        first = [row for row in chunk if row.key.replicate == 0]
-        self.elsewhere.update(_elsewhere(self.connection, [(ids[row.candidate.key], row.key) for row in first]))
-        in_others = {id_ for id_, *_ in self.elsewhere}
+        first_replicates = [(ids[row.candidate.key], row.key) for row in chunk if row.key.replicate == 0]
+        self.in_other_files.update(_in_other_files(self.connection, first_replicates))
+        ids_in_other_files = {id_ for id_, *_ in self.in_other_files}
         new: list[NewEvidence] = []
         costs: list[Cost] = []
         for row in chunk:
             id_ = ids[row.candidate.key]
             values = _values(row.measured)
-            current, key = _latest(self.connection, row.key) if row.key.hash in known_keys else (None, row.key)
-            in_other_file = current is None and self.elsewhere[id_, *values] > 0
-            self.elsewhere[id_, *values] -= in_other_file
-            if in_other_file or (current is not None and _values(current.measured) == values):
+            current = None  # the latest evidence of this file
+            key = row.key
+            if row.key.hash in known_keys:
+                current, key = _latest(self.connection, row.key)
+            if current is None and self.in_other_files[id_, *values] > 0:
+                self.in_other_files[id_, *values] -= 1
                 self.report.known += 1
                 continue
-            if current is None:
-                old = self._other_file(row, id_) if not self.replicate and id_ in in_others else None
-            else:
-                old = self._revised(row.candidate.text, current.id)
-            self.report.revised += old is not None
+            if current is not None and _values(current.measured) == values:
+                self.report.known += 1
+                continue
+            old_id = None
+            if current is not None:
+                old_id = self._revised(row.candidate.text, current.id)
+            elif not self.replicate and id_ in ids_in_other_files:
+                old_id = self._other_file(row, id_)
+            if old_id is not None:
+                self.report.revised += 1
             finding = Finding(row.candidate.key, Outcome.OK, measured=row.measured)
             costs.append(row.cost)
             new.append(
-                NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old)
+                NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old_id)
             )
         self._record(new, costs)
 
     def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
-        """Records evidence. costs: of each; what cost nothing gets no attempt."""
+        """Records evidence. costs: one for each; evidence without a cost gets no attempt."""
         paid = [place for place, cost in enumerate(costs) if cost]
         ids = attempts.write_ended(self.connection, f"import by {self.who}", [costs[place] for place in paid])
         attempt_ids = dict(zip(paid, ids, strict=True))
@@ -335,8 +359,8 @@ class _Writer:
     def _other_file(self, row: _Row, id_: int) -> int | None:
         """Returns the evidence of another file that the row supersedes; None if the files agree."""
         others = corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
-        others = [other for other in others if other.id not in self.taken]
-        self.taken |= {other.id for other in others}
+        others = [other for other in others if other.id not in self.superseded_ids]
+        self.superseded_ids |= {other.id for other in others}
         smiles = row.candidate.text
         name = self.path.name
         return corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
@@ -360,20 +384,22 @@ def _write(
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
         enter_names(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
         writer = _Writer(connection, path, source, who, revise, replicate, report)
-        for start in range(0, len(rows), CHUNK):
-            writer.write(rows[start : start + CHUNK], ids)
+        for start in range(0, len(rows), ROWS_PER_WRITE):
+            writer.write(rows[start : start + ROWS_PER_WRITE], ids)
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:
     """Returns the current revision under the key, and the key of the next revision."""
     current = None
-    while (revision := evidence.by_key(connection, key.hash)) is not None:
+    while True:
+        revision = evidence.by_key(connection, key.hash)
+        if revision is None:
+            return current, key
         current = revision
         key = replace(key, revision=key.revision + 1)
-    return current, key
 
 
-def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
+def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
     """Returns {(candidate id, values): count} of current evidence from files of other names."""
     own = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c

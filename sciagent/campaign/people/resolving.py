@@ -16,7 +16,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
-SHOWN = 12  # number of digits of a key in messages
+SHOWN_DIGITS = 12  # number of digits of a key in messages
 MAX_NAME = 200  # characters of a name in messages
 
 
@@ -29,7 +29,7 @@ class Named:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.key[:SHOWN]})"
+        return f"{self.text} ({self.key[:SHOWN_DIGITS]})"
 
 
 def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
@@ -53,7 +53,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
     if not matches:
         raise UsageError(_unknown(name, row, read, faults))
     if len(matches) > 1:
-        lines = "\n".join(f"  {match.key[:SHOWN]}  {match.text}" for match in matches)
+        lines = "\n".join(f"  {match.key[:SHOWN_DIGITS]}  {match.text}" for match in matches)
         notation = _notation(row)
         raise UsageError(
             f'"{name}" names {len(matches)} candidates; give more digits of the key, or the {notation} of one:\n{lines}'
@@ -62,18 +62,22 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 
 
 def _notation(row: CampaignRow | None) -> str:
+    """Returns the word for a notation of the campaign's subject, such as SMILES."""
     return subject_of(_kind(row) or MOLECULE_KIND).words.notation
 
 
 def _kind(row: CampaignRow | None) -> str | None:
+    """Returns the name of the campaign's subject; None without a campaign."""
     return None if row is None else str(row.spec.get("subject", MOLECULE_KIND))
 
 
 def _subjects(row: CampaignRow | None) -> list[Subject]:
     """Returns the subject of the campaign; without one, all subjects, molecules first."""
     kind = _kind(row)
-    names = sorted(subject_names(), key=lambda name: name != MOLECULE_KIND) if kind is None else [kind]
-    return [subject_of(name) for name in names]
+    if kind is not None:
+        return [subject_of(kind)]
+    molecules_first = sorted(subject_names(), key=lambda name: name != MOLECULE_KIND)
+    return [subject_of(name) for name in molecules_first]
 
 
 def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[str]]:
@@ -90,8 +94,10 @@ def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[st
 
 def _matches(connection: Connection, row: CampaignRow | None, name: str, read: Candidate | None) -> list[Named]:
     """Returns the candidates that match the name. read: the candidate whose notation it is."""
-    if read is not None and (id_ := candidates.ids_of(connection, [read.key]).get(read.key)) is not None:
-        return [Named(id_, read.key, read.text)]
+    if read is not None:
+        candidate_id = candidates.ids_of(connection, [read.key]).get(read.key)
+        if candidate_id is not None:
+            return [Named(candidate_id, read.key, read.text)]
     found = candidates.find(connection, name)
     kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
     if not found and read is None and kinds:

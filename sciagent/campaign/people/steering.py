@@ -78,10 +78,11 @@ def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
         case = _Case(connection, built, named)
         if case.steering.vetoed:
             raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
-        before = {name: case.stands[name] for name in Place.__dataclass_fields__} | {
-            "detail": case.stands["detail"] or ""
-        }
-        case.write(Verb.VETO, who, why, payload={"before": before} if case.standing is Standing.DROPPED else {})
+        payload = {}
+        if case.standing is Standing.DROPPED:
+            place = {name: case.row[name] for name in Place.__dataclass_fields__}
+            payload["before"] = place | {"detail": place["detail"] or ""}
+        case.write(Verb.VETO, who, why, payload=payload)
         return case.stop_work(Verb.VETO)
 
 
@@ -93,8 +94,9 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
         vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
-        before = vetoes[-1].payload.get("before") if vetoes else None
-        return case.settled(Verb.RELEASE, before=Place.from_columns(before) if before else None)
+        columns = vetoes[-1].payload.get("before") if vetoes else None
+        place_before = Place.from_columns(columns) if columns else None
+        return case.settled(Verb.RELEASE, before=place_before)
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -103,7 +105,8 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
     to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
     hazard blocks the promotion. Raises UsageError if the promotion is impossible or exceeds the budget.
     """
-    if hazards := complete_fast(built, named, who):
+    hazards = complete_fast(built, named, who)
+    if hazards:
         raise UsageError(
             f"{named} was blocked by the safety screen ({hazards}); a promotion does not lift that. If you must, run a "
             "campaign whose safety rung is switched off, with its reason in the YAML"
@@ -112,7 +115,8 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
         case = _Case(connection, built, named)
         case.check_free(Verb.PROMOTE)
         rung = case.target(to)
-        if running := case.jobs(JobState.RUNNING):
+        running = case.jobs(JobState.RUNNING)
+        if running:
             raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
         case.write(Verb.PROMOTE, who, why, rung_id=rung.id)
         detail = case.start(rung, who, why)
@@ -128,16 +132,19 @@ class _Case:
         self.built = built
         self.named = named
         self.steering = directives.steering_of(connection, built.row.id, named.id)
-        self.stands = standings.get(connection, built.row.id, named.id)
-        self.standing = Standing(self.stands["standing"])
+        self.row = standings.get(connection, built.row.id, named.id)
+        """The candidate's row in the campaign, before the decision."""
+        self.standing = Standing(self.row["standing"])
 
     def check_free(self, verb: Verb) -> None:
         """Raises UsageError if a person has held or vetoed the candidate."""
-        if self.steering.blocks_scheduling:
-            which = "vetoed" if self.steering.vetoed else "held"
-            by = f"by {self.steering.who}: {self.steering.why}"
-            again = f" already, {by}" if verb is Verb.HOLD else f" {by}; release it first"
-            raise UsageError(f"{self.named} is {which}{again}")
+        if not self.steering.blocks_scheduling:
+            return
+        state = "vetoed" if self.steering.vetoed else "held"
+        by = f"by {self.steering.who}: {self.steering.why}"
+        if verb is Verb.HOLD:
+            raise UsageError(f"{self.named} is {state} already, {by}")
+        raise UsageError(f"{self.named} is {state} {by}; release it first")
 
     def write(self, verb: Verb, who: str, why: str, **more: Any) -> None:
         directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
@@ -151,12 +158,15 @@ class _Case:
     def stop_work(self, verb: Verb) -> SteeringResult:
         """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
         queued = self.jobs(JobState.QUEUED)
-        done = jobs.cancel_queued(self.connection, list(queued.values()))
-        return self.settled(verb, cancelled=tuple(label for label, id_ in queued.items() if id_ in done))
+        cancelled_ids = jobs.cancel_queued(self.connection, list(queued.values()))
+        cancelled = tuple(label for label, job_id in queued.items() if job_id in cancelled_ids)
+        return self.settled(verb, cancelled=cancelled)
 
     def settled(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
-        """Settles the candidate's standing again unless a job runs, which does so at its end. before: the place before
-        a veto."""
+        """Settles the candidate's standing again, unless a running job will do so at its end; returns the result.
+
+        before: the place before a veto.
+        """
         running = tuple(self.jobs(JobState.RUNNING))
         if not running:
             settle_again(self.connection, self.built, self.named.id, before)
@@ -165,17 +175,18 @@ class _Case:
     def target(self, to: str | None) -> BuiltRung:
         """Returns the rung of a promotion. Raises UsageError if there is none."""
         built = self.built
-        position = int(self.stands["position"])
+        position = int(self.row["position"])
         if not built.paid:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
             raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
-        if self.stands["reason"] == Reason.SAME_STRUCTURE and position == built.terminal:
-            detail = self.stands["detail"]
+        if self.row["reason"] == Reason.SAME_STRUCTURE and position == built.terminal:
+            detail = self.row["detail"]
             raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
         if to is None:
-            wanted = position + (self.standing is Standing.DROPPED)
-            return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+            wanted = position + 1 if self.standing is Standing.DROPPED else position
+            at_least_paid = max(wanted, built.paid[0].rules.position)
+            return built.rungs[min(at_least_paid, built.terminal)]
         rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
         if to not in rungs:
             raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
@@ -186,17 +197,18 @@ class _Case:
         connection = self.connection
         built = self.built
         named = self.named
-        v = rung.verifier
-        known = evidence.find_reusable(connection, [named.id], v.computation)
-        if named.id in known:
-            self._decide(rung, "reuse", who, why, known[named.id].id)
+        verifier = rung.verifier
+        reusable = evidence.find_reusable(connection, [named.id], verifier.computation)
+        if named.id in reusable:
+            self._decide(rung, "reuse", who, why, reusable[named.id].id)
             settle_again(connection, built, named.id, answered=rung.rules.position)
             return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
         candidate = candidates.load(connection, [named.id])[named.id]
         try:
-            refusal = v.accepts(candidate)
+            refusal = verifier.accepts(candidate)
         except (Exception, SystemExit) as error:  # a plug-in may raise anything
-            raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
+            what = f"{verifier.name} in accepts: {error!r}"
+            raise UsageError(f"{rung.spec.rung} cannot run on {named}: {what}") from error
         if refusal is not None:
             raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
         queued = self.jobs(JobState.QUEUED)
@@ -204,21 +216,27 @@ class _Case:
             self._decide(rung, "promote", who, why)
             jobs.prefer(connection, queued[rung.spec.rung], jobs.PREFERRED)
             return f"its job at {rung.spec.rung} goes to the front"
-        own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
-        new = not own or own[0][2] == JobState.CANCELLED
+        earlier_jobs = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
+        is_new = True
+        if earlier_jobs:
+            _, _, state, _ = earlier_jobs[0]
+            is_new = state == JobState.CANCELLED
         reservation = rung.reserves(rung.declared(candidate))
-        self._check_budget(rung, reservation, new)
+        self._check_budget(rung, reservation, is_new)
         self._decide(rung, "promote", who, why)
         jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
-        if new:
-            key = v.evidence_key(candidate).hash
-            [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
+        message = f"it is the next at {rung.spec.rung}"
+        if is_new:
+            key = verifier.evidence_key(candidate).hash
+            new_job = NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)
+            [job_id] = jobs.create_many(connection, [new_job])
         else:
-            job_id = own[0][0]
+            job_id = earlier_jobs[0][0]
             jobs.retry(connection, job_id, jobs.PREFERRED)
+            message += ", once more"
         spend.reserve_many(connection, built.row.id, {job_id: reservation})
         set_pending(connection, built, named.id, rung)
-        return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
+        return message
 
     def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
         """Raises UsageError if the job exceeds the budget. new: whether the job counts towards the rung's limit."""
@@ -250,12 +268,16 @@ class _Case:
         standings.decide(self.connection, self.built.row.id, [decision])
 
     def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
+        """Returns the result of the decision with the candidate's present standing. rung: label of its rung."""
         row = standings.get(self.connection, self.built.row.id, self.named.id)
-        label = rung or self.built.rungs[min(int(row["position"]), len(self.built.rungs) - 1)].spec.rung
+        label = rung
+        if label is None:
+            position = min(int(row["position"]), len(self.built.rungs) - 1)
+            label = self.built.rungs[position].spec.rung
         return SteeringResult(str(verb), self.named.key, self.named.text, str(row["standing"]), label, **more)
 
 
-_TAKES = [key for key in BudgetSpec.model_fields if key != "rungs"]
+_BUDGET_KEYS = [key for key in BudgetSpec.model_fields if key != "rungs"]
 
 
 def amended_source(
@@ -294,7 +316,7 @@ def amended_source(
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
     """Returns the mapping that contains the last key of the path."""
     key = ".".join(path)
-    known = [*_TAKES, *(f"rungs.{label}" for label in labels)]
+    known = [*_BUDGET_KEYS, *(f"rungs.{label}" for label in labels)]
     if key not in known:
         near = did_you_mean(key, known)
         raise UsageError(f'--budget "{text}": unknown key "{key}"{near}; it takes: {", ".join(known)}')
@@ -306,18 +328,18 @@ def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -
 def _amount(given: str, text: str, key: str, old: Any) -> Any:
     """Returns the amount for the YAML: a number or a rate. A text that changes a rate must have `/week` or
     `/campaign`."""
-    number, slash, per = (part.strip() for part in given.partition("/"))
-    if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
+    number, slash, period = (part.strip() for part in given.partition("/"))
+    if slash and (key not in RESOURCE_UNITS or period not in ("week", "campaign")):
         takes = "take KEY=NUMBER/week or KEY=NUMBER/campaign, everything else KEY=NUMBER"
-        raise UsageError(f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
+        raise UsageError(f'--budget "{text}": "/{period}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
     amount = _number(number, text)
     if not isinstance(old, dict):
-        return {"amount": amount, "per": per} if per == "week" else amount
-    if not per:
+        return {"amount": amount, "per": period} if period == "week" else amount
+    if not period:
         so_far = f"{old.get('amount')} per {old.get('per')}"
         ways = f"{key}={number}/week or {key}={number}/campaign"
         raise UsageError(f'--budget "{text}": {key} is {so_far} so far; write {ways}')
-    old.update(amount=amount, per=per)
+    old.update(amount=amount, per=period)
     return old
 
 
@@ -357,9 +379,9 @@ def instruct(
 ) -> tuple[DriverState | None, int]:
     """Instructs the driver of a campaign to pause or stop. now: kill running jobs.
 
-    Returns the driver and the number of the campaign's running attempts. If no driver runs but a dispatcher would start
-    one, or the campaign waits for people and is to pause, the campaign is withdrawn from the dispatcher, and the answer
-    is (None, 0). Raises UsageError if the campaign has no driver, or is already paused.
+    Returns the driver and the number of the campaign's running attempts. Without a driver, the campaign is withdrawn
+    from the dispatcher if one would start it, or if the campaign waits for people and is to pause; the answer is then
+    (None, 0). Raises UsageError if the campaign has no driver, or is already paused.
     """
     why = directives.reason(reason) if reason else ""
     with store.begin() as connection:

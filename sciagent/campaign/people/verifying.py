@@ -136,15 +136,16 @@ def rungs_for(
     of settings that are not stated; all have one level. Raises UsageError for an unknown verifier or bad settings.
     """
     subject = subject_for(verifier)
-    named = [{"verifier": subject.screen}] if subject.screen not in (verifier, None) else []
+    stated_rungs: list[dict[str, Any]] = []
+    if subject.screen not in (verifier, None):
+        stated_rungs.append({"verifier": subject.screen})
+    stated_rungs.append({"verifier": verifier, "settings": dict(settings)})
     try:
-        rungs = [
-            RungSpec.model_validate(rung, context={"base": folder})
-            for rung in (*named, {"verifier": verifier, "settings": dict(settings)})
-        ]
+        rungs = [RungSpec.model_validate(rung, context={"base": folder}) for rung in stated_rungs]
     except ValidationError as error:
         raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
-    return built_rungs([*rungs[:-1], rungs[-1].for_charges(_charges(subject, molecules))])
+    *screen, rung = rungs
+    return built_rungs([*screen, rung.for_charges(_charges(subject, molecules))])
 
 
 def subject_for(verifier: str) -> Subject:
@@ -215,11 +216,11 @@ def calculate(
         check_engines(rung)
     prepare(rungs)
     with ExitStack() as leaving:
-        host = worker or leaving.enter_context(
-            Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs])
-        )
+        if worker is None:
+            worker = Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs])
+            leaving.enter_context(worker)
         for molecule in molecules:
-            yield _calculated(ledger, host, rungs, molecule, units or {}, who)
+            yield _calculated(ledger, worker, rungs, molecule, units or {}, who)
 
 
 def _calculated(
@@ -287,26 +288,40 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
     prepare(built.fast)
     proposals = iter(given)
     with Worker(built.scratch(), preload=[r.verifier.name for r in built.fast]) as worker:
-        while batch := list(islice(proposals, BATCH)):
+        while True:
+            batch = list(islice(proposals, BATCH))
+            if not batch:
+                return
             bench = CampaignWorkbench(built, worker, new_owner())
             answers = bench.propose(batch)
             with built.ledger.begin() as connection:
                 watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
-                ids = candidates.ids_of(connection, [a.key for a in answers if a.key])
-                for key in dict.fromkeys(a.key for a in answers if a.key):
+                keys = [answer.key for answer in answers if answer.key]
+                ids = candidates.ids_of(connection, keys)
+                for key in dict.fromkeys(keys):  # each once
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
-                places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
+                rows = {key: standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
-                refused = {"standing": None, "reason": answer.reason, "detail": answer.detail}
-                place = places[answer.key] if answer.key else refused
-                outcome = place["standing"], place["reason"], place["detail"] or ""
-                yield AddedCandidate(proposal.text, answer.status, answer.key, *outcome)
+                row = {"standing": None, "reason": answer.reason, "detail": answer.detail}  # of a refused structure
+                if answer.key:
+                    row = rows[answer.key]
+                yield AddedCandidate(
+                    text=proposal.text,
+                    status=answer.status,
+                    key=answer.key,
+                    standing=row["standing"],
+                    reason=row["reason"],
+                    detail=row["detail"] or "",
+                )
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:
-    """Runs the fast rungs that did not run because an earlier rung dropped the candidate. Returns the safety screen's
-    reason for a block, which is logged, or an empty text. Raises UsageError if a rung cannot decide."""
+    """Runs the fast rungs that did not run because an earlier rung dropped the candidate.
+
+    Returns the safety screen's reason for a block, which is logged; an empty text if the screen blocks nothing. Raises
+    UsageError if a rung cannot decide.
+    """
     results: dict[int, Finding | RecordedEvidence] = {}
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]
@@ -314,7 +329,8 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
             known = evidence.find_reusable(connection, [named.id], rung.verifier.computation)
             if named.id in known:
                 results[rung.id] = known[named.id]
-    if missing := [r for r in built.fast if r.id not in results]:
+    missing = [rung for rung in built.fast if rung.id not in results]
+    if missing:
         prepare(missing)
         with Worker(built.scratch(), preload=[r.verifier.name for r in missing]) as worker:
             for rung in missing:
@@ -323,9 +339,10 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                     why = f"{finding.reason}: {finding.detail}"
                     raise UsageError(f"{named}: {rung.spec.rung} could not say whether it may be promoted: {why}")
                 results[rung.id] = finding
-    screen = next((results[r.id] for r in built.fast if r.verifier.name == built.subject.screen), None)
-    if screen is None or screen.outcome is not Outcome.REFUSED:
+    screens = [results[rung.id] for rung in built.fast if rung.verifier.name == built.subject.screen]
+    if not screens or screens[0].outcome is not Outcome.REFUSED:
         return ""
+    screen = screens[0]
     stated = {"key": named.key, "text": named.text, "reason": str(screen.reason), "detail": screen.detail}
     with built.ledger.begin() as connection:
         log_blocked(connection, built.row.id, **stated, asked="promote", who=who)

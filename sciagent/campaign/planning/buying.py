@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
-from sciagent.campaign.planning.inputs import SURE, Step
+from sciagent.campaign.planning.inputs import MAX_CORRELATION, Step
 from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
@@ -23,8 +23,8 @@ from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, sol
 from sciagent.scheduling.rules.priced import FIRST, FREE, TRUSTED
 from sciagent.scheduling.rules.warm_up import whole_ladders
 
-ROUNDS = 6  # most rounds in which the prices of resources are adjusted
-CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further
+MAX_ROUNDS = 6  # most rounds in which the prices of resources are adjusted
+LEAST_RELATIVE_GAIN = 1e-4  # relative gain in hits below which prices are adjusted no further
 LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
 
 
@@ -89,11 +89,11 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     places = {allowance.name: place for place, allowance in enumerate(problem.limits)}
     priced = [places[allowance.name] for allowance in numeraire.allowances]
     last = len(problem.steps) - 1
-    needed = [float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]
+    needed = [1.0 if place == last or problem.needed >> place & 1 else 0.0 for place in range(last + 1)]
     hits = np.array([rate])
     runs = np.array([needed])  # the terminal rung and all needed rungs
-    best = -1.0
-    for _ in range(ROUNDS):
+    best = -1.0  # fewer hits than any programme brings
+    for _ in range(MAX_ROUNDS):
         more_hits, more_runs = _programmes(left, _costs(problem, numeraire, priced), rate, problem.needed)
         hits = np.concatenate([hits, more_hits])
         runs = np.concatenate([runs, more_runs])
@@ -102,7 +102,9 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
             return None
         prices = -solved.ineqlin.marginals[: len(limits)]
         bought = -solved.fun
-        if bought <= best * (1 + CONVERGED) + 1e-12 or len(priced) < 2 or not (prices[priced] > 0).any():
+        has_converged = bought <= best * (1 + LEAST_RELATIVE_GAIN) + 1e-12
+        is_any_scarce = bool((prices[priced] > 0).any())
+        if has_converged or len(priced) < 2 or not is_any_scarce:
             break
         best = bought
         spent = prices[priced] * most[priced]
@@ -125,12 +127,17 @@ def warm_up(problem: BudgetProblem) -> float:
         cost = costs[place]
         return bool(cost <= of_terminal * costs[-1] and (math.isinf(n) or n * cost <= of_budget))
 
-    below = range(len(costs) - 1)
-    free = sum(for_everyone(place, *(TRUSTED if place in problem.trusted else FREE)) for place in below)
-    free = free or for_everyone(0, *FIRST)
-    room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
+    n_below = len(costs) - 1  # rungs below the terminal one
+    n_free = 0
+    for place in range(n_below):
+        of_terminal, of_budget = TRUSTED if place in problem.trusted else FREE
+        if for_everyone(place, of_terminal, of_budget):
+            n_free += 1
+    if n_free == 0 and for_everyone(0, *FIRST):
+        n_free = 1
+    ladders_by_limit = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
     affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)
-    return float(min([whole_ladders(n, len(below) - free, affordable), n, *room]))
+    return float(min([whole_ladders(n, n_below - n_free, affordable), n, *ladders_by_limit]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:
@@ -153,8 +160,9 @@ def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
         for place, step in enumerate(steps[:-1]):
             tells = step.tells[objective]
             r: float = getattr(tells, ends.get(place, "middle"))
-            square = 1 - FLOOR if tells.kind == "decides" else min(r, SURE) ** 2
-            odds[np.arange(1 << m) >> place & 1 == 1] += square / (1 - square)
+            square = 1 - FLOOR if tells.kind == "decides" else min(r, MAX_CORRELATION) ** 2
+            has_rung = np.arange(1 << m) >> place & 1 == 1  # subsets are bit masks
+            odds[has_rung] += square / (1 - square)
         shares.append(odds / (1 + odds))
     return shares
 

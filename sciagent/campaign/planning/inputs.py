@@ -38,12 +38,15 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import MIN_OBSERVATIONS, ninetieth, typical
 from sciagent.verification.sandbox.host import Request, Worker
 
-SAMPLE = 50  # number of molecules in the sample
-UNKNOWN = (0.3, 0.9)  # range of the correlation of a rung that measures the same property without a declared prior
-OTHER = (0.0, 0.9)  # range of the correlation of a rung that measures another property
-SURE = 0.995  # largest correlation that is used
-EARLIER = 20  # most earlier campaigns whose laws are tried
-FEWEST = 10  # least number of candidates with both answers for a learnt correlation
+SAMPLE_SIZE = 50  # number of molecules in the sample
+UNKNOWN_CORRELATION = (
+    0.3,
+    0.9,
+)  # range of the correlation of a rung that measures the same property without a declared prior
+OTHER_CORRELATION = (0.0, 0.9)  # range of the correlation of a rung that measures another property
+MAX_CORRELATION = 0.995  # largest correlation that is used
+MAX_EARLIER_CAMPAIGNS = 20  # most earlier campaigns whose laws are tried
+LEAST_CANDIDATES = 10  # least number of candidates with both answers for a learnt correlation
 
 LearntTells = Mapping[tuple[int, int], RungTells]
 """Learnt correlations, by index of the paid rung and index of the objective."""
@@ -97,13 +100,14 @@ def sample_of(ladder: BuiltLadder) -> Sample:
             molecules.append(spec.standardisation.apply(text).candidate)
         except InvalidCandidateError:
             continue
-        if len(molecules) == SAMPLE:
+        if len(molecules) == SAMPLE_SIZE:
             break
     if not molecules:
         raise UsageError(f"{source}: none of its {n} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
     if in_all is None and isinstance(spec.proposer, ScreenSpec):
-        in_all = n + sum(1 for _ in (texts if total is None else islice(texts, max(0, total - n))))
+        more_texts = texts if total is None else islice(texts, max(0, total - n))
+        in_all = n + sum(1 for _ in more_texts)
     if in_all is not None:
         total = in_all if total is None else min(total, in_all)
     passed, through_fast = _through_fast(molecules, [rung for rung in ladder.fast if rung.is_fast])
@@ -122,17 +126,15 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
     for _, chosen in spec.proposers:
         if isinstance(chosen, EnumerateSpec):
             library = library_of(chosen, spec.base)
-            numbers = range(0, library.size, max(1, library.size // SAMPLE))
+            numbers = range(0, library.size, max(1, library.size // SAMPLE_SIZE))
             texts = chain.from_iterable(library.products(number) for number in numbers)
             alone = len(spec.proposers) == 1
             return "the library of the proposer", texts, library.n_products if alone else None
         if chosen.files():
-            path = spec.base / next(iter(chosen.files().values()))
-            return (
-                str(path),
-                (record.text for record in subject_of(spec.subject).records(path, stated_column(chosen))),
-                None,
-            )
+            first_file = next(iter(chosen.files().values()))
+            path = spec.base / first_file
+            records = subject_of(spec.subject).records(path, stated_column(chosen))
+            return str(path), (record.text for record in records), None
     many = subject_of(spec.subject).words.many
     raise UsageError(f"a plan asks the rungs about {many}: name `seeds` for the proposer")
 
@@ -141,22 +143,25 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
     """Returns the molecules that pass the fast rungs, and whether all of these rungs were run. Rungs that would first
     build files, or whose verifier does not run, are skipped."""
     left = list(molecules)
-    asked = True
+    all_were_run = True
     if not rungs:
         return left, True
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=[r.verifier.name for r in rungs]) as w:
         for rung in rungs:
-            if type(rung.verifier).prepare is not Verifier.prepare:
-                asked = False
+            builds_files = type(rung.verifier).prepare is not Verifier.prepare
+            if builds_files:
+                all_were_run = False
                 continue
             results = w.run(Request.of(rung.verifier, left, rung.limits))
             if not left or not all(r.finding.outcome.rule.is_evidence for r in results):
-                asked = asked and not left
+                all_were_run = all_were_run and not left
                 continue
-            stays = {Verdict.PASS} | (set() if rung.rules.drop_on_refusal else {Verdict.NOT_APPLICABLE})
+            passing_verdicts = {Verdict.PASS}
+            if not rung.rules.drop_on_refusal:
+                passing_verdicts.add(Verdict.NOT_APPLICABLE)
             verdicts = [judge(rung.rules, r.finding).verdict for r in results]
-            left = [molecule for molecule, verdict in zip(left, verdicts, strict=True) if verdict in stays]
-    return left, asked
+            left = [molecule for molecule, verdict in zip(left, verdicts, strict=True) if verdict in passing_verdicts]
+    return left, all_were_run
 
 
 def step_of(
@@ -171,16 +176,17 @@ def step_of(
     rung = ladder.rungs[schema.paid[at]]
     factor = typical(ratios)
     taken = [m for m in sample.molecules if _accepts(rung, m)]
-    declared = [cost for m in taken or sample.molecules if (cost := rung.declared(m)) is not None]
+    declared_costs = [rung.declared(molecule) for molecule in taken or sample.molecules]
+    declared = [cost for cost in declared_costs if cost is not None]
     names = sorted(set(chain.from_iterable(declared)))
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
-    tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in asked(schema))
+    tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in planned_objectives(schema))
     refuses = len(sample.molecules) - len(taken)
     spread = ninetieth(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
     return Step(rung, costs, refuses, factor if ratios else None, tells, spread)
 
 
-def asked(schema: ObservationSchema) -> list[int]:
+def planned_objectives(schema: ObservationSchema) -> list[int]:
     """Returns the indices of objectives that a paid rung decides; if there are none, of all objectives."""
     aims = schema.aims.aims
     bought = [i for i, aim in enumerate(aims) if schema.columns[aim.columns[-1]].at != KNOWN]
@@ -213,7 +219,7 @@ def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, numbe
         kind = "nothing"
         why = "it says nothing of it"
     elif len(others) == len(columns):
-        low, high = OTHER
+        low, high = OTHER_CORRELATION
         kind = "other"
         why = f"it measures {', '.join(others)}"
         middle = (low + high) / 2
@@ -230,23 +236,23 @@ def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, flo
     same = [p for p in priors if level == p.level or level.startswith(f"{p.level}//")]
     if not priors:
         why = f"nobody has declared how {name} ranks against {level}"
-        return UNKNOWN[0], sum(UNKNOWN) / 2, UNKNOWN[1], "unknown", why
+        return UNKNOWN_CORRELATION[0], sum(UNKNOWN_CORRELATION) / 2, UNKNOWN_CORRELATION[1], "unknown", why
     prior = max(same or priors, key=lambda p: p.n)
     middle, low, high = _interval(prior.spearman, prior.n)
     why = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} candidates: {prior.source}"
     if same:
         return low, middle, high, "declared", why
-    low = min(low, UNKNOWN[0])
+    low = min(low, UNKNOWN_CORRELATION[0])
     return low, (low + high) / 2, high, "elsewhere", f"{why}; here {level}"
 
 
 def _interval(spearman: float, n: int) -> tuple[float, float, float]:
     """Returns middle, low and high: the absolute correlation of a joint Gaussian with this rank correlation, and its
     95 % interval (Fisher's z; variance after Fieller, Hartley and Pearson, Biometrika 44, 470 (1957))."""
-    z = math.atanh(min(abs(spearman), SURE))
+    z = math.atanh(min(abs(spearman), MAX_CORRELATION))
     half = 1.96 * math.sqrt(1.06 / max(n - 3, 1))
     ends = (math.tanh(z), max(math.tanh(z - half), 0.0), math.tanh(z + half))
-    middle, low, high = (min(2 * math.sin(math.pi * end / 6), SURE) for end in ends)
+    middle, low, high = (min(2 * math.sin(math.pi * end / 6), MAX_CORRELATION) for end in ends)
     return middle, low, high
 
 
@@ -260,7 +266,7 @@ def from_ledger(
     identity = {p: ladder.rungs[p].verifier.computation for p in schema.paid}
     with ledger.read() as connection:
         ratios = {p: spend.cost_ratios(connection, *calculation) for p, calculation in identity.items()}
-        for name in reversed(campaigns.names(connection)[-EARLIER:]):
+        for name in reversed(campaigns.names(connection)[-MAX_EARLIER_CAMPAIGNS:]):
             row = campaigns.get(connection, name)
             stored = {r.computation for r in campaigns.rungs(connection, row.id)}
             if row.spec["scheduler"]["kind"] != "priced" or not set(identity.values()) <= stored:
@@ -287,7 +293,7 @@ def _learnt(
     law = remade.scheduler.without_structure(fresh, remade.pool.order)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
-    for number in asked(schema):
+    for number in planned_objectives(schema):
         own_aim = schema.aims.aims[number]
         wanted = schema.columns[own_aim.columns[-1]].property
         same = [i for i, aim in enumerate(earlier.aims.aims) if earlier.columns[aim.columns[-1]].property == wanted]
@@ -305,7 +311,9 @@ def _learnt(
             chance *= float(truth.chance(forecast.mean, np.sqrt(forecast.variance))[0])
         else:
             chance = None
-    return learnt, chance if chance is not None and 1e-4 < chance < 0.95 else None
+    if chance is not None and not 1e-4 < chance < 0.95:  # the law knows too little of such a chance
+        chance = None
+    return learnt, chance
 
 
 def _correlations(
@@ -320,7 +328,7 @@ def _correlations(
         missing = [forecast.missing.index(i) for i in numbers if i in forecast.missing]
         both = ~np.isnan(scores[:, np.array([*columns, aim.columns[-1]], dtype=np.intp)])
         n = int(both.all(1).sum()) if columns else 0
-        if missing and n >= FEWEST:
+        if missing and n >= LEAST_CANDIDATES:
             left = variances_left(forecast.covariance[0], [missing])
             known[place] = math.sqrt(max(0.0, 1 - float(left[1] / left[0]))), n
     return known

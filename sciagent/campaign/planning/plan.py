@@ -17,7 +17,17 @@ from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
-from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Sample, Step, asked, from_ledger, sample_of, step_of
+from sciagent.campaign.planning.inputs import (
+    MAX_CORRELATION,
+    OTHER_CORRELATION,
+    UNKNOWN_CORRELATION,
+    Sample,
+    Step,
+    from_ledger,
+    planned_objectives,
+    sample_of,
+    step_of,
+)
 from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema, observation_schema
 from sciagent.campaign.pricing.priced_campaign import Allowance, allowances
 from sciagent.domain.answers.plan import (
@@ -34,7 +44,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 
-LITTLE = 0.02  # share of all hits below which a rung looks worthless
+WORTHLESS_SHARE = 0.02  # share of all hits below which a rung looks worthless
 
 
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
@@ -50,15 +60,18 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
     """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
     rung = step.rung
     is_terminal = step.rung.rules.is_terminal
-    costs = {
-        name: RunCost(
-            median=float(np.median(amounts)),
-            p90=float(np.quantile(amounts, 0.9)) * step.spread,
-            unit=RESOURCE_UNITS[name],
-        )
-        for name, amounts in step.costs.items()
-        if len(amounts)
-    }
+    costs = {}
+    for name, amounts in step.costs.items():
+        if len(amounts):
+            median = float(np.median(amounts))
+            p90 = float(np.quantile(amounts, 0.9)) * step.spread
+            costs[name] = RunCost(median=median, p90=p90, unit=RESOURCE_UNITS[name])
+    if is_terminal:
+        verdict = None
+    elif step.is_needed:
+        verdict = "is needed"
+    else:
+        verdict = _verdict(gains, cases)
     return PlannedRung(
         rung=step.label,
         verifier=rung.verifier.name,
@@ -70,33 +83,39 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
         refuses=step.refuses,
         tells=() if is_terminal else step.tells,
         delta=tuple(gains),
-        verdict=None if is_terminal else "is needed" if step.is_needed else _verdict(gains, cases),
+        verdict=verdict,
     )
 
 
 def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
     """Returns the verdict on a rung, by the share of all hits that it brings."""
-    low = []
-    high = []
+    low_shares = []
+    high_shares = []
     for gain, case in zip(gains, cases, strict=bool(gains)):
         if gain.low is None or gain.middle is None or gain.high is None or case.hits.middle is None:
             continue
-        without = case.hits.middle - gain.middle
-        if without + gain.high > 0:
-            low.append(gain.low / (without + gain.low) if without + gain.low > 0 else 0.0)
-            high.append(gain.high / (without + gain.high))
-    if high and max(high) <= LITTLE:
+        hits_without = case.hits.middle - gain.middle
+        least_hits = hits_without + gain.low
+        most_hits = hits_without + gain.high
+        if most_hits > 0:
+            low_shares.append(gain.low / least_hits if least_hits > 0 else 0.0)
+            high_shares.append(gain.high / most_hits)
+    if high_shares and max(high_shares) <= WORTHLESS_SHARE:
         return "looks worthless"
-    return "pays for itself" if low and min(low) > LITTLE else "cannot be said"
+    if low_shares and min(low_shares) > WORTHLESS_SHARE:
+        return "pays for itself"
+    return "cannot be said"
 
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     """Returns the assumptions of the plan, one sentence each."""
-    no_ledger = [] if has_ledger else ["There is no ledger to learn costs or correlations from."]
-    return [*_of_the_sample(plan, spec), *_of_the_rungs(plan, spec, schema), *no_ledger]
+    found = [*_sample_assumptions(plan, spec), *_rung_assumptions(plan, spec, schema)]
+    if not has_ledger:
+        found.append("There is no ledger to learn costs or correlations from.")
+    return found
 
 
-def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
+def _sample_assumptions(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     rates = " %, ".join(f"{100 * case.hit_rate:g}" for case in plan.cases if case.hit_rate_is == "assumed")
     yield f"The share of candidates that are hits is not known before a start: {rates} % are taken."
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
@@ -105,28 +124,31 @@ def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     yield f"Costs are those of the first {plan.sample.molecules} candidates of {plan.sample.source} that {which}{end}"
 
 
-def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+def _rung_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
     yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
     if plan.first > 0:
         yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
     kinds = {tells.kind for tells in chain.from_iterable(rung.tells for rung in plan.rungs)}
     if kinds & {"unknown", "other"}:
+        same_low, same_high = UNKNOWN_CORRELATION
+        other_low, other_high = OTHER_CORRELATION
         yield (
-            f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
-            f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
+            f"Where no correlation is declared, {same_low:g} to {same_high:g} is taken for a rung that measures the "
+            f"same property, {other_low:g} to {other_high:g} for another."
         )
     if any(column.at == KNOWN for column in schema.columns):
         yield "What fast rungs say of the objectives, or decide, is not counted."
-    if inline := [rung.rung for rung in spec.ladder if rung.inline]:
+    inline = [rung.rung for rung in spec.ladder if rung.inline]
+    if inline:
         yield f"Inline rungs ({', '.join(inline)}) answer on every candidate; what they cost and drop is not counted."
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
-    yield from _of_the_goal(spec, schema)
+    yield from _goal_assumptions(spec, schema)
 
 
-def _of_the_goal(spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
-    if len(asked(schema)) > 1:
+def _goal_assumptions(spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+    if len(planned_objectives(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":
         yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
@@ -138,14 +160,18 @@ def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
     """Returns the conclusions of the plan, one sentence each."""
     if any(case.runs is None for case in plan.cases):
         return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
-    most = {limit.name: max(case.used.get(limit.name, 0.0) for case in plan.cases) for limit in plan.limits}
-    scarce = [limit.name for limit in plan.limits if most[limit.name] > SURE * limit.limit]
-    end = "The budget holds all that is worth buying for the candidates there will be."
-    return [
-        *(_case_sentence(case, spec) for case in plan.cases),
-        *(_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")),
-        f"What runs out first: {', '.join(scarce)}." if scarce else end,
-    ]
+    scarce = []
+    for limit in plan.limits:
+        most_used = max(case.used.get(limit.name, 0.0) for case in plan.cases)
+        if most_used > MAX_CORRELATION * limit.limit:
+            scarce.append(limit.name)
+    conclusions = [_case_sentence(case, spec) for case in plan.cases]
+    conclusions += [_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")]
+    if scarce:
+        conclusions.append(f"What runs out first: {', '.join(scarce)}.")
+    else:
+        conclusions.append("The budget holds all that is worth buying for the candidates there will be.")
+    return conclusions
 
 
 def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
@@ -153,28 +179,34 @@ def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
     hits = case.hits
     terminal = spec.terminal
     rate = f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else "")
+    hit_range = f"({_number_text(hits.low)} to {_number_text(hits.high)})"
     text = (
-        f"If {rate} of the candidates are hits: about {_count(hits.middle)} hits "
-        f"({_count(hits.low)} to {_count(hits.high)}) from {_count(runs[terminal])} runs of {terminal}"
+        f"If {rate} of the candidates are hits: about {_number_text(hits.middle)} hits "
+        f"{hit_range} from {_number_text(runs[terminal])} runs of {terminal}"
     )
-    others = [f"{_count(n)} of {label}" for label, n in runs.items() if label != terminal]
+    others = [f"{_number_text(n)} of {label}" for label, n in runs.items() if label != terminal]
     text += f" and {', '.join(others)}" if others else ""
-    text += f"; {terminal} alone would find {_count(case.terminal_alone)}." if others else "."
+    text += f"; {terminal} alone would find {_number_text(case.terminal_alone)}." if others else "."
     if spec.goal.kind == "hits" and spec.goal.count and (hits.middle or 0.0) >= spec.goal.count:
         text += f" The goal of {spec.goal.count} is then reached before the budget is spent."
     return text
 
 
 def _rung_sentence(rung: PlannedRung) -> str:
-    if (hits := brings(rung.delta)) is None:
+    hits = brings(rung.delta)
+    if hits is None:
         return f"{rung.rung}: whether it pays cannot be said."
-    unsure = rung.verdict == "cannot be said"
-    what = f"Whether {rung.rung} pays {rung.verdict}" if unsure else f"{rung.rung} {rung.verdict}"
+    what = f"{rung.rung} {rung.verdict}"
+    if rung.verdict == "cannot be said":
+        what = f"Whether {rung.rung} pays {rung.verdict}"
     return f"{what}: {hits} hits, by what it tells and by how many there are."
 
 
-def _count(n: float | None) -> str:
-    return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
+def _number_text(n: float | None) -> str:
+    """Returns a number of runs or hits as a text."""
+    if n is None:
+        return "–"
+    return f"{n:.2g}" if n < 10 else f"{n:.0f}"
 
 
 def brings(gains: Sequence[RungGain]) -> str | None:
@@ -188,11 +220,13 @@ def brings(gains: Sequence[RungGain]) -> str | None:
 
 def _signed(n: float) -> str:
     """Formats a number with its sign; values below 0.005 become 0."""
-    return "0" if abs(n) < 0.005 else f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"
+    if abs(n) < 0.005:
+        return "0"
+    return f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"
 
 
-RATES = (0.01, 0.05, 0.20)  # assumed shares of hits among the candidates
-MOST_RUNGS = 5  # most rungs below the terminal one that are weighed at once
+ASSUMED_HIT_RATES = (0.01, 0.05, 0.20)  # assumed shares of hits among the candidates
+MAX_WEIGHED_RUNGS = 5  # most rungs below the terminal one that are weighed at once
 
 
 def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
@@ -211,10 +245,14 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
     steps = tuple(step_of(ladder, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
     problem = _problem(spec, schema, sample, steps)
     limits = tuple(planned_limit(allowance, spec) for allowance in problem.limits)
-    shares = [(share, "assumed") for share in RATES] + ([] if rate is None else [(rate, "learnt")])
-    bought = [_case(problem, [limit.name for limit in limits], *share) for share in shares]
-    gains = {step.label: [_gain(problem, step, *case) for case in bought] for step in problem.steps[:-1]}
-    cases = tuple(case for case, _ in bought)
+    limit_names = [limit.name for limit in limits]
+    cases_with_purchases = [_case(problem, limit_names, assumed_rate, "assumed") for assumed_rate in ASSUMED_HIT_RATES]
+    if rate is not None:
+        cases_with_purchases.append(_case(problem, limit_names, rate, "learnt"))
+    gains: dict[str, list[RungGain]] = {}
+    for step in problem.steps[:-1]:
+        gains[step.label] = [_gain(problem, step, case, purchases) for case, purchases in cases_with_purchases]
+    cases = tuple(case for case, _ in cases_with_purchases)
     answer = Plan(
         campaign=spec.campaign,
         scheduler=spec.scheduler.kind,
@@ -247,17 +285,18 @@ def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
 
 
 def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, steps: tuple[Step, ...]) -> BudgetProblem:
-    """Returns the problem to solve. Of more than `MOST_RUNGS` lower rungs, the lowest unneeded ones are left out."""
-    left_out = steps[:-1][: max(0, len(steps) - 1 - MOST_RUNGS)]
-    kept = tuple(step for step in steps if step not in left_out or step.is_needed)
-    places = [steps.index(step) for step in kept]
+    """Returns the problem to solve. Above `MAX_WEIGHED_RUNGS` lower rungs, the lowest unneeded ones are left out."""
+    n_too_many = max(0, len(steps) - 1 - MAX_WEIGHED_RUNGS)
+    lowest = steps[:n_too_many]
+    weighed_steps = tuple(step for step in steps if step not in lowest or step.is_needed)
+    places = [steps.index(step) for step in weighed_steps]
     limits = allowances(spec, schema.paid)
     amounts = [[_amount(allowance, steps[place], place) for place in places] for allowance in limits]
     known = schema.trusted | {schema.columns[hint.column].at for hint in schema.aims.hints}
     return BudgetProblem(
-        steps=kept,
+        steps=weighed_steps,
         limits=limits,
-        amounts=np.array(amounts).reshape(-1, len(kept)),
+        amounts=np.array(amounts).reshape(-1, len(weighed_steps)),
         candidates=math.inf if sample.total is None else sample.total * sample.about.passed,
         trusted=frozenset(places.index(place) for place in known if place in places),
         has_hints=bool(schema.aims.hints),
@@ -274,10 +313,12 @@ def _amount(allowance: Allowance, step: Step, place: int) -> float:
 
 def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: str) -> tuple[PlanCase, Purchases | None]:
     """Returns the answer at one share of hits, and the purchases with middle correlations. names: of the limits."""
-    low, middle, high = (
-        buy(problem, rate, dict.fromkeys(range(len(problem.steps)), end)) for end in ("low", "middle", "high")
-    )
-    alone = buy(problem.without([step for step in problem.steps[:-1] if not step.is_needed]), rate)
+    places = range(len(problem.steps))
+    low = buy(problem, rate, dict.fromkeys(places, "low"))
+    middle = buy(problem, rate, dict.fromkeys(places, "middle"))
+    high = buy(problem, rate, dict.fromkeys(places, "high"))
+    unneeded_steps = [step for step in problem.steps[:-1] if not step.is_needed]
+    alone = buy(problem.without(unneeded_steps), rate)
     used = np.zeros(len(names)) if middle is None else problem.amounts @ middle.runs
     prices = [0.0 if middle is None else middle.prices[allowance.name] for allowance in problem.limits]
     labels = [step.label for step in problem.steps]
@@ -298,13 +339,21 @@ def _hits(bought: Purchases | None) -> float | None:
 
 
 def _gain(problem: BudgetProblem, step: Step, case: PlanCase, bought: Purchases | None) -> RungGain:
-    """Returns the hits with a rung minus the hits without it, over the range of its correlation; None if it cannot be
-    left out or no limit restricts the purchases. bought: the purchases with middle correlations."""
+    """Returns the hits with a rung minus the hits without it, over the range of its correlation.
+
+    The hits are None if the rung cannot be left out or no limit restricts the purchases. bought: the purchases with
+    middle correlations.
+    """
     place = problem.steps.index(step)
     rate = case.hit_rate
     without = None if step.is_needed else buy(problem.without([step]), rate)
     if without is None:
         return RungGain(hit_rate=rate, low=None, middle=None, high=None)
-    with_it = (buy(problem, rate, {place: "low"}), bought, buy(problem, rate, {place: "high"}))
-    low, middle, high = (None if found is None else found.hits - without.hits for found in with_it)
-    return RungGain(hit_rate=rate, low=low, middle=middle, high=high)
+    low = buy(problem, rate, {place: "low"})
+    high = buy(problem, rate, {place: "high"})
+    return RungGain(
+        hit_rate=rate,
+        low=None if low is None else low.hits - without.hits,
+        middle=None if bought is None else bought.hits - without.hits,
+        high=None if high is None else high.hits - without.hits,
+    )

@@ -28,9 +28,9 @@ from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.results import laws
 
-STEP = 1.05  # a propensity is raised only by at least this factor, since each rise is written
-DIGITS = 6  # significant digits of all numbers that are written and used
-TINY = 1e-16  # smaller numbers are written with fewer digits
+LEAST_RISE = 1.05  # a propensity is raised only by at least this factor, since each rise is written
+SIGNIFICANT_DIGITS = 6  # significant digits of all numbers that are written and used
+LEAST_SIZE = 1e-16  # smaller numbers are written with fewer digits
 
 
 class Auditing:
@@ -43,16 +43,17 @@ class Auditing:
         self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
         self._built = built
         self._pool = pool
-        self._last = PaidIndex(len(schema.paid) - 1)
-        at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
-        self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # indices of rungs that a hit needs
+        self._terminal_rung = PaidIndex(len(schema.paid) - 1)
+        deciding_rungs = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        lower_rungs = sorted(deciding_rungs - {KNOWN, self._terminal_rung})
+        self._hit_rungs = [*lower_rungs, self._terminal_rung]  # indices of the rungs that a hit needs
         self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
         self.log = laws.audit_log(connection, built.row.id)
         self._members = set(self.log.ids)
         self._rows: dict[int, int] = {}
-        self._entered = 0
-        self._begun: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
-        self._read_to = 0
+        self._n_rows_entered = 0
+        self._audit_jobs: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
+        self._last_decision_id = 0
         self._drawn: tuple[RowIndices, RowIndices, Array] | None = None  # place, row, propensity; None: to be computed
 
     def look(
@@ -62,27 +63,26 @@ class Auditing:
         an empty mapping. batch: the law's current purchases. spent: amount in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
-        batch = list(batch)
+        purchases = list(batch)
         ids = self._pool.ids
         self._drawn = None
-        picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
-        chances = zip(ids[picked].tolist(), _chances(priced, picked), strict=True)
-        rows = self._passed_over(priced, {p.of for p in batch})
-        costs = np.where(self._pool.closed[rows][:, self._path], 0.0, self._pool.costs[rows][:, self._path]).sum(1)
-        passed = zip(
-            ids[rows].tolist(), _chances(priced, rows), _rounded(costs), self._lots(connection, rows), strict=True
-        )
-        news: dict[str, Any] = {
-            "passed": [list(entry) for entry in passed],
-            "raised": [],
-            "chosen": [[id_, p] for id_, p in chances if id_ not in self.log.chosen],
-        }
-        before = len(self.log.ids)
-        self.log.add(news)
-        self._members.update(self.log.ids[before:])
-        news["raised"] = self._raise(spent)
-        self.log.add({"passed": [], "chosen": [], "raised": news["raised"]})
-        return news if any(news.values()) else {}
+        chosen_rows = [p.of for p in purchases if p.rung == self._terminal_rung and np.isfinite(p.index)]
+        chosen_chances = zip(ids[chosen_rows].tolist(), _chances(priced, chosen_rows), strict=True)
+        chosen = [[id_, chance] for id_, chance in chosen_chances if id_ not in self.log.chosen]
+
+        rows = self._passed_over(priced, {p.of for p in purchases})
+        is_closed = self._pool.closed[rows][:, self._hit_rungs]
+        costs = np.where(is_closed, 0.0, self._pool.costs[rows][:, self._hit_rungs]).sum(axis=1)
+        columns = (ids[rows].tolist(), _chances(priced, rows), _rounded(costs), self._lots(connection, rows))
+        passed = [list(entry) for entry in zip(*columns, strict=True)]
+
+        changes: dict[str, Any] = {"passed": passed, "raised": [], "chosen": chosen}
+        n_before = len(self.log.ids)
+        self.log.add(changes)
+        self._members.update(self.log.ids[n_before:])
+        changes["raised"] = self._raised_propensities(spent)
+        self.log.add({"passed": [], "chosen": [], "raised": changes["raised"]})
+        return changes if any(changes.values()) else {}
 
     def due(self, connection: Connection, spent: float) -> list[Purchase]:
         """Returns purchases for the drawn candidates, in order of lot over propensity, until the audit's share of the
@@ -93,38 +93,47 @@ class Auditing:
             return []
         if self._drawn is None:
             self._drawn = self._all_drawn()
-        places, rows, pi = self._drawn
-        waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
+        places, rows, propensity = self._drawn
+        waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._terminal_rung]))
         outlay = self._outlay(connection)
         purchases = list[Purchase]()
-        for at in waits:
+        for number in waits:
             if outlay >= self.share * spent:
                 break
-            row = int(rows[at])
-            place = places[at]
-            rung = next(j for j in self._path if not pool.closed[row, j])
-            outlay += float(pool.costs[row, rung])
-            purchases.append(Purchase(row, rung, log.p[place] / log.cost[place], float(pi[at])))
+            row = int(rows[number])
+            place = places[number]
+            next_rung = next(rung for rung in self._hit_rungs if not pool.closed[row, rung])
+            outlay += float(pool.costs[row, next_rung])
+            index = log.p[place] / log.cost[place]
+            purchases.append(Purchase(row, next_rung, index, float(propensity[number])))
         return purchases
 
     def _all_drawn(self) -> tuple[RowIndices, RowIndices, Array]:
         """Returns place in the log, row in the pool and propensity of drawn candidates, by lot over propensity."""
         lot = np.array(self.log.lot)
-        pi = np.array(self.log.pi)
-        places = np.flatnonzero(lot < pi)
-        places = places[np.argsort(lot[places] / pi[places], kind="stable")]
-        return places, self._row_of([self.log.ids[place] for place in places]), pi[places]
+        propensity = np.array(self.log.pi)
+        places = np.flatnonzero(lot < propensity)
+        places = places[np.argsort(lot[places] / propensity[places], kind="stable")]
+        return places, self._rows_of([self.log.ids[place] for place in places]), propensity[places]
 
     def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
+        """Returns the rows of candidates that the law has passed over and the audit does not know yet.
+
+        wanted: rows that the law buys now.
+        """
         pool = self._pool
         rows = pool.open[pool.open < len(priced.index)]
-        rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._last]]
-        for j in self._path[:-1]:  # a candidate whose deciding rung was skipped cannot become a hit
+        rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._terminal_rung]]
+        for j in self._hit_rungs[:-1]:  # a candidate whose deciding rung was skipped cannot become a hit
             rows = rows[~pool.closed[rows, j] | pool.answered(j)[rows]]
-        by_row = zip(rows.tolist(), pool.ids[rows].tolist(), strict=True)
-        return [r for r, id_ in by_row if id_ not in self._members and r not in wanted and r not in pool.known]
+        passed_over = []
+        for row, candidate_id in zip(rows.tolist(), pool.ids[rows].tolist(), strict=True):
+            if candidate_id not in self._members and row not in wanted and row not in pool.known:
+                passed_over.append(row)
+        return passed_over
 
     def _lots(self, connection: Connection, rows: list[int]) -> list[float]:
+        """Returns the lots of the candidates; draws the lots that the pool lacks."""
         assert self._pool.lots is not None
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
@@ -133,32 +142,32 @@ class Auditing:
         drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
         return list(map(float, drawn))
 
-    def _raise(self, spent: float) -> list[list[float]]:
+    def _raised_propensities(self, spent: float) -> list[list[float]]:
         """Returns [place in the log, new propensity] for candidates whose propensity rises."""
         old = np.array(self.log.pi)
         if not len(old):
             return []
         budget = self.share * spent
         new = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, old), 1.0)
-        rises = (new > STEP * old) | ((new == 1) & (old < 1))
+        rises = (new > LEAST_RISE * old) | ((new == 1) & (old < 1))
         rounded = np.maximum(_rounded(new[rises]), old[rises]).tolist()
         return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:
         """Returns the cost of the audit's jobs, in the unit of the pool's costs."""
-        for decision in laws.decided(connection, self._built.row.id, self._read_to):
-            self._read_to = decision.id
+        for decision in laws.decided(connection, self._built.row.id, self._last_decision_id):
+            self._last_decision_id = decision.id
             if decision.action == "run":
-                self._begun.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))
-        rows = self._row_of([candidate_id for candidate_id, _ in self._begun])
-        rungs = np.array([rung for _, rung in self._begun], dtype=np.intp)
+                self._audit_jobs.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))
+        rows = self._rows_of([candidate_id for candidate_id, _ in self._audit_jobs])
+        rungs = np.array([rung for _, rung in self._audit_jobs], dtype=np.intp)
         return float(self._pool.costs[rows, rungs].sum())
 
-    def _row_of(self, ids: list[int]) -> RowIndices:
+    def _rows_of(self, ids: list[int]) -> RowIndices:
         """Returns (n,) rows of the candidates in the pool. ids: ledger ids."""
-        for row in range(self._entered, len(self._pool.ids)):
+        for row in range(self._n_rows_entered, len(self._pool.ids)):
             self._rows[int(self._pool.ids[row])] = row  # replaces the row of an earlier campaign
-        self._entered = len(self._pool.ids)
+        self._n_rows_entered = len(self._pool.ids)
         return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
 
 
@@ -168,10 +177,10 @@ def _chances(priced: Priced, rows: list[int]) -> list[float]:
 
 
 def _rounded(values: Array) -> list[float]:
-    """Rounds each value to `DIGITS` significant digits: an integer times or divided by an exact power of ten."""
-    size = np.floor(np.log10(np.maximum(np.abs(values), TINY)))
-    up = 10.0 ** np.maximum(DIGITS - 1 - size, 0)
-    down = 10.0 ** np.maximum(size - DIGITS + 1, 0)
+    """Returns the values with `SIGNIFICANT_DIGITS`: each an integer times or divided by an exact power of ten."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), LEAST_SIZE)))
+    up = 10.0 ** np.maximum(SIGNIFICANT_DIGITS - 1 - size, 0)
+    down = 10.0 ** np.maximum(size - SIGNIFICANT_DIGITS + 1, 0)
     rounded = np.rint(values * up / down) / up * down
-    kept: list[float] = np.where(rounded == 0, values, rounded).tolist()  # a positive cost must not become 0
-    return kept
+    result: list[float] = np.where(rounded == 0, values, rounded).tolist()  # a positive cost must not become 0
+    return result

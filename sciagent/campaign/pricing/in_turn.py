@@ -30,7 +30,7 @@ class InTurn(Purchasing):
         self._terminal = built.terminal
         self._rule = rule
         self._paid = tuple(paid)
-        self._asked = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
+        self._rungs_of_people = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
 
     def choose(
         self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
@@ -49,31 +49,31 @@ class InTurn(Purchasing):
     def wants(self, connection: Connection) -> int:
         self.pool.refresh(connection)
         may_start = [self.budget.remaining_jobs(p) != 0 for p in self._paid]
-        counted = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
-        stands = self._stands()
-        # those with people would keep the proposer waiting for weeks
-        with_people = self.pool.pending[~self.pool.out] & np.isin(stands, self._asked)
-        return int((np.isin(stands, counted) & ~with_people).sum())
+        counted_rungs = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
+        next_rungs = self._next_rungs()
+        is_counted = np.isin(next_rungs, counted_rungs)
+        # candidates at people's desks are not counted: the proposer would wait for weeks
+        is_with_people = self.pool.pending[~self.pool.out] & np.isin(next_rungs, self._rungs_of_people)
+        return int((is_counted & ~is_with_people).sum())
 
     def is_preparing(self, connection: Connection) -> bool:
         self.pool.refresh(connection)
-        at_first = self._stands() == 0
-        if (
-            self._paid and self.budget.remaining_jobs(self._paid[0]) == 0
-        ):  # no more of them will be answered than are running
-            at_first &= self.pool.pending[~self.pool.out]
-        return bool(at_first.any())
+        is_at_first_rung = self._next_rungs() == 0
+        if self._paid and self.budget.remaining_jobs(self._paid[0]) == 0:
+            # the rung starts no more jobs, so that only the running ones will be answered
+            is_at_first_rung &= self.pool.pending[~self.pool.out]
+        return bool(is_at_first_rung.any())
 
     def ends_with_terminal(self) -> bool:
         return self._rule.ends_with(self.budget.remaining_jobs(self._terminal))
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
-        indices = set(self._stands().tolist())
-        if any(self._rule.leaves(j) for j in self.pool.paid if j in indices):
+        next_rungs = set(self._next_rungs().tolist())
+        if any(self._rule.leaves(rung) for rung in self.pool.paid if rung in next_rungs):
             return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 
-    def _stands(self) -> RowIndices:
+    def _next_rungs(self) -> RowIndices:
         """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
         going = ~self.pool.out
         indices: RowIndices = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]

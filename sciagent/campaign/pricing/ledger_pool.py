@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
 
 KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
-MOST = 3  # most properties observed of a rung that does not measure the objective's property
-WIDE = 5  # ratio of gate width to the objective's window above which a gate gives no hint
+MAX_UNRELATED_PROPERTIES = 3  # most properties observed of a rung that does not measure the objective's property
+WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no hint
 GATE_SHARE = 0.25  # residual of a hint from a gate with one edge, as a share of that edge
-TELLS_LITTLE = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
+LEAST_RESIDUAL = 1e-6  # least residual of a hint from a gate, in the property's unit
+UNINFORMATIVE_PROPERTIES = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,24 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
     paid = tuple(r.rules.position for r in below if r in built.paid)
-    wanted = [(o, own_columns) for o in built.objectives if (own_columns := _columns_of(o.property, below, paid))]
-    if not paid or not wanted:
+    objectives: list[Objective] = []
+    columns_by_objective: list[list[ObservedColumn]] = []
+    for objective in built.objectives:
+        own_columns = _columns_of(objective.property, below, paid)
+        if own_columns:
+            objectives.append(objective)
+            columns_by_objective.append(own_columns)
+    if not paid or not objectives:
         return None
-    observed = set(chain.from_iterable(own_columns for _, own_columns in wanted))
+    observed = set(chain.from_iterable(columns_by_objective))
     columns = tuple(sorted(observed, key=lambda column: (column.rung, column.property)))
-    place = {c: i for i, c in enumerate(columns)}
-    aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
-    objectives = [objective for objective, _ in wanted]
+    column_index = {column: index for index, column in enumerate(columns)}
+    aims = tuple(
+        _aim(objective, own_columns, built.rungs, column_index)
+        for objective, own_columns in zip(objectives, columns_by_objective, strict=True)
+    )
     goal = built.spec.goal
-    trusted = _measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
+    trusted = _rungs_measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
     return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)
 
 
@@ -96,7 +105,7 @@ def _kind(goal: str, objectives: Sequence[Objective]) -> str:
     return "best" if goal == "hits" and not has_limits else goal
 
 
-def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
+def _rungs_measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
     """Returns the indices of rungs that measure the property of an objective."""
     names = {objective.property for objective in objectives}
     return frozenset(column.at for column in columns if column.property in names)
@@ -104,85 +113,106 @@ def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective
 
 def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:
     """Returns the columns that predict a property, the highest rung that measures it last; empty if no rung does."""
-    deciding = max((i for i, r in enumerate(rungs) if name in _measured(r)), default=None)
+    deciding = max((i for i, r in enumerate(rungs) if name in _measured_properties(r)), default=None)
     if deciding is None:
         return []
     columns = []
     for rung in rungs[: deciding + 1]:
         position = rung.rules.position
         at = PaidIndex(paid.index(position)) if position in paid else KNOWN
-        if name in _measured(rung):
+        if name in _measured_properties(rung):
             columns.append(ObservedColumn(position, at, name))
         elif not rung.is_fast or at != KNOWN:
-            columns += [ObservedColumn(position, at, observed) for observed in _observed(rung)]
+            columns += [ObservedColumn(position, at, observed) for observed in _predicting_properties(rung)]
     return columns
 
 
-def _observed(rung: BuiltRung) -> list[str]:
+def _predicting_properties(rung: BuiltRung) -> list[str]:
     """Returns the properties that predict others at a rung: those of its gates, else the first that it measures."""
-    measured = _measured(rung)
+    measured = _measured_properties(rung)
     gated = [name for name in rung.rules.gate if name in measured and name not in rung.verifier.gates]
-    others = [name for name in measured if name not in TELLS_LITTLE]
-    return sorted(gated or others[:MOST])
+    others = [name for name in measured if name not in UNINFORMATIVE_PROPERTIES]
+    return sorted(gated or others[:MAX_UNRELATED_PROPERTIES])
 
 
 def _aim(
     objective: Objective,
     columns: Sequence[ObservedColumn],
     rungs: Sequence[BuiltRung],
-    place: Mapping[ObservedColumn, int],
+    column_index: Mapping[ObservedColumn, int],
 ) -> Aim:
     """Returns the objective in terms of columns. Its hint comes from the highest lower rung that measures the property:
     from the prior that the verifier declares, or from the rung's gate."""
     from sciagent.scheduling.aims import Aim
     from sciagent.scheduling.law.hints import Hint
 
-    *told_by, decides = columns
-    lower = [c for c in told_by if c.property == objective.property and (c.at != KNOWN or not rungs[c.rung].is_fast)]
+    *predicting_columns, deciding_column = columns
+    lower_columns = []
+    for column in predicting_columns:
+        is_calculated = column.at != KNOWN or not rungs[column.rung].is_fast
+        if column.property == objective.property and is_calculated:
+            lower_columns.append(column)
     line = None
     hint = None
-    if lower:
-        rung = rungs[lower[-1].rung]
-        line = _prior_line(objective.property, rung, rungs[decides.rung]) or _gate_line(objective, rung)
+    if lower_columns:
+        rung = rungs[lower_columns[-1].rung]
+        line = _prior_line(objective.property, rung, rungs[deciding_column.rung]) or _gate_line(objective, rung)
     if line is not None:
-        hint = Hint(place[lower[-1]], place[decides], *line)
-    seen = (*sorted(place[c] for c in told_by), place[decides])
-    levels = [] if hint else [*lower, decides]  # a hint states more than that the slope is positive
-    alike = tuple(tuple(sorted(place[c] for c in group)) for group in _of_one_property(objective, levels, told_by))
-    passes = tuple((place[c], end) for c, end in _passing_ends(objective, told_by, rungs))
-    limits = _limits(objective.accept)
-    return Aim(seen, *limits, _desirability(objective), objective.weight, hint, alike, passes)
+        hint = Hint(column_index[lower_columns[-1]], column_index[deciding_column], *line)
+    predicting_indices = sorted(column_index[column] for column in predicting_columns)
+    all_indices = (*predicting_indices, column_index[deciding_column])
+    # a hint states more than that the slope is positive
+    levels = [] if hint else [*lower_columns, deciding_column]
+    groups = _columns_by_property(objective, levels, predicting_columns)
+    alike = tuple(tuple(sorted(column_index[column] for column in group)) for group in groups)
+    passing_ends = _passing_ends(objective, predicting_columns, rungs)
+    passes = tuple((column_index[column], end) for column, end in passing_ends)
+    low, high = _ends_of(objective.accept)
+    return Aim(all_indices, low, high, _desirability(objective), objective.weight, hint, alike, passes)
 
 
-def _of_one_property(
-    objective: Objective, levels: list[ObservedColumn], told_by: Sequence[ObservedColumn]
+def _columns_by_property(
+    objective: Objective, levels: list[ObservedColumn], predicting_columns: Sequence[ObservedColumn]
 ) -> list[list[ObservedColumn]]:
-    """Returns groups of columns that measure one property. levels: those of the objective's own."""
-    names = sorted({column.property for column in told_by} - {objective.property})
-    groups = [levels, *([column for column in told_by if column.property == name] for name in names)]
+    """Returns the groups of several columns that measure one property.
+
+    levels: the columns of the objective's own property, which form the first group.
+    """
+    names = sorted({column.property for column in predicting_columns} - {objective.property})
+    groups = [levels]
+    for name in names:
+        groups.append([column for column in predicting_columns if column.property == name])
     return [group for group in groups if len(group) > 1]
 
 
 def _passing_ends(
-    objective: Objective, told_by: Sequence[ObservedColumn], rungs: Sequence[BuiltRung]
+    objective: Objective, predicting_columns: Sequence[ObservedColumn], rungs: Sequence[BuiltRung]
 ) -> Iterator[tuple[ObservedColumn, int]]:
     """Yields the columns of other properties whose gate has one limit: 1 if what lies above it passes, else -1."""
-    for column in told_by:
+    for column in predicting_columns:
         gate = rungs[column.rung].rules.gate.get(column.property)
-        if column.property != objective.property and gate is not None and (gate.low is None) != (gate.high is None):
-            yield column, 1 if gate.high is None else -1
+        if column.property == objective.property or gate is None:
+            continue
+        if gate.low is not None and gate.high is None:
+            yield column, 1
+        if gate.low is None and gate.high is not None:
+            yield column, -1
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
     """Returns the declared slope, intercept and residual of a property at the deciding rung against `rung`."""
-    level = next(m.level.label for m in decides.spec.measures if m.property.name == name).split("//")[0]
-    own = next(m.level.method for m in rung.spec.measures if m.property.name == name)
+    deciding_label = next(m.level.label for m in decides.spec.measures if m.property.name == name)
+    deciding_level = deciding_label.split("//")[0]  # without the level of the geometry
+    own_method = next(m.level.method for m in rung.spec.measures if m.property.name == name)
     for prior in rung.verifier.priors:
         slope = prior.slope
         intercept = prior.intercept
         residual = prior.residual
-        is_of_these = (prior.property, prior.level) == (name, level) and prior.method in (None, own)
-        if is_of_these and slope is not None and intercept is not None and residual is not None:
+        is_for_level = prior.property == name and prior.level == deciding_level
+        is_for_method = prior.method in (None, own_method)
+        if not (is_for_level and is_for_method):
+            continue
+        if slope is not None and intercept is not None and residual is not None:
             return slope, intercept, residual
     return None
 
@@ -191,23 +221,36 @@ def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, flo
     """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
     gate = rung.rules.gate.get(objective.property)
     accept = objective.accept
-    if gate is None or accept is None or np.ptp(_limits(gate)) > WIDE * np.ptp(_limits(accept)):
+    if gate is None or accept is None or np.ptp(_ends_of(gate)) > WIDE_GATE_RATIO * np.ptp(_ends_of(accept)):
         return None  # a wide gate excludes only absurd values
-    edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
-    if not edges:
+    gate_edges = []
+    offsets = []
+    for gate_edge, limit in ((gate.low, accept.low), (gate.high, accept.high)):
+        if gate_edge is not None and limit is not None:
+            gate_edges.append(gate_edge)
+            offsets.append(limit - gate_edge)
+    if not gate_edges:
         return None
-    offset = float(np.mean([a - g for g, a in edges]))
-    width = abs(edges[-1][0] - edges[0][0]) / 3 if len(edges) == 2 else GATE_SHARE * abs(edges[0][0])
-    return 1.0, offset, max(width, objective.scale, 1e-6)
+    if len(gate_edges) == 2:
+        residual = abs(gate_edges[1] - gate_edges[0]) / 3
+    else:
+        residual = GATE_SHARE * abs(gate_edges[0])
+    return 1.0, float(np.mean(offsets)), max(residual, objective.scale, LEAST_RESIDUAL)
 
 
-def _measured(rung: BuiltRung) -> list[str]:
+def _measured_properties(rung: BuiltRung) -> list[str]:
     return list(dict.fromkeys(measured.property.name for measured in rung.spec.measures))
 
 
-def _limits(window: Window | None) -> tuple[float, float]:
-    low, high = (None, None) if window is None else (window.low, window.high)
-    return -math.inf if low is None else low, math.inf if high is None else high
+def _ends_of(window: Window | None) -> tuple[float, float]:
+    """Returns the lower and the upper limit; infinite where there is none."""
+    low = -math.inf
+    high = math.inf
+    if window is not None and window.low is not None:
+        low = window.low
+    if window is not None and window.high is not None:
+        high = window.high
+    return low, high
 
 
 def _desirability(objective: Objective) -> Callable[[Array], Array]:
@@ -215,16 +258,19 @@ def _desirability(objective: Objective) -> Callable[[Array], Array]:
     if objective.ramp is not None:
         worst, best = objective.ramp
         return lambda v: np.clip((v - worst) / (best - worst), 0.0, 1.0)
-    low, high = _limits(objective.accept)
+    low, high = _ends_of(objective.accept)
     return lambda v: np.exp(-np.maximum(np.maximum(low - v, v - high), 0.0) / objective.scale)
 
 
-CHUNK = 2000
-BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
-SHARED = 2000  # most candidates of an earlier campaign that the law learns from
-WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
-GOING = (Standing.OPEN, Standing.PENDING)
-STARTED = (*WORKED, Standing.PENDING)  # standings in which the rung at the candidate's position was started
+ROWS_PER_READ = 2000
+CENSORING_SIGNS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}  # as in `CandidatePool.write`
+MAX_EARLIER_CANDIDATES = 2000  # most candidates of an earlier campaign that the law learns from
+ENDED_STANDINGS = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
+GOING_STANDINGS = (Standing.OPEN, Standing.PENDING)
+STARTED_STANDINGS = (
+    *ENDED_STANDINGS,
+    Standing.PENDING,
+)  # standings in which the rung at the candidate's position was started
 
 
 class LedgerPool(CandidatePool):
@@ -250,9 +296,9 @@ class LedgerPool(CandidatePool):
         """The answers to read."""
         self._deciding = set() if schema is None else {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
         k = len(paid)
-        c = len(self._columns)
         rungs = tuple(column.at for column in self._columns)
-        super().__init__(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
+        no_scores = np.empty((0, len(self._columns)))
+        super().__init__(no_scores, np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
 
         self.order = np.empty(0, dtype=np.uint64)
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -264,71 +310,73 @@ class LedgerPool(CandidatePool):
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
         self.lots = np.empty(0) if self._is_read or built.spec.scheduler.knows_chance else None
+        """(n,) lots of the candidates, in [0, 1); NaN if not drawn. None if no rule needs them."""
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
-        self._counted: Mask = np.empty((0, k), dtype=bool)
-        self._touched: set[int] = set()
-        self._first = 0
+        self._counted: Mask = np.empty((0, k), dtype=bool)  # (n, k) whether `_count_outcome` has counted the rung
+        self._touched_ids: set[int] = set()
+        self._n_earlier = 0
         if learn_from is not None:
-            self._learn(connection, learn_from)
-        self._first = len(self.ids)
+            self._add_earlier_candidates(connection, learn_from)
+        self._n_earlier = len(self.ids)
         self.refresh(connection)
 
     @property
     def earlier(self) -> int:
         """Number of first rows that are candidates of an earlier campaign."""
-        return self._first
+        return self._n_earlier
 
     @property
     def arrived(self) -> int:
         """Number of candidates of this campaign."""
-        return len(self.ids) - self._first
+        return len(self.ids) - self._n_earlier
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
         """Marks candidates whose rows in the ledger have changed."""
-        self._touched.update(candidate_ids)
+        self._touched_ids.update(candidate_ids)
 
     def refresh(self, connection: Connection) -> int:
         """Reads new and touched candidates from the ledger; returns the number of rows read."""
         seen = 0
-        while rows := standings.arrivals(connection, self._built.row.id, self.arrived, CHUNK):
-            self._enter(connection, rows)
+        while rows := standings.arrivals(connection, self._built.row.id, self.arrived, ROWS_PER_READ):
+            self._add_candidates(connection, rows)
             seen += len(rows)
-        touched = sorted(self._touched)
-        self._touched = set()
-        for start in range(0, len(touched), CHUNK):
-            rows = standings.of(connection, self._built.row.id, touched[start : start + CHUNK])
-            self._place(connection, rows)
+        touched = sorted(self._touched_ids)
+        self._touched_ids = set()
+        for start in range(0, len(touched), ROWS_PER_READ):
+            rows = standings.of(connection, self._built.row.id, touched[start : start + ROWS_PER_READ])
+            self._write_standings(connection, rows)
             seen += len(rows)
         return seen
 
-    def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _add_candidates(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Adds new candidates, in order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
-        self._enter_rows(ids)
+        self._add_rows(ids)
         if self._is_read:
-            going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
+            going = [r.candidate_id for r in rows if r.standing not in ENDED_STANDINGS or r.depth >= self._paid[0]]
             loaded = candidates.load(connection, going)
-            self._describe([loaded.get(id_) for id_ in ids])
-            self._order(connection, ids, loaded)
+            self._write_structures([loaded.get(id_) for id_ in ids])
+            self._write_order(connection, ids, loaded)
         elif self.lots is not None:
             keys = laws.keys(connection, ids)
             self.lots[len(self.ids) - len(ids) :] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
-        self._place(connection, rows)
+        self._write_standings(connection, rows)
 
-    def _enter_rows(self, ids: Sequence[int]) -> None:
+    def _add_rows(self, ids: Sequence[int]) -> None:
         self.add(np.zeros((len(ids), len(self._paid))))
         self.ids[len(self.ids) - len(ids) :] = ids
 
-    def _order(self, connection: Connection, ids: Sequence[int], loaded: Mapping[int, Candidate]) -> None:
+    def _write_order(self, connection: Connection, ids: Sequence[int], loaded: Mapping[int, Candidate]) -> None:
         """Writes the order of the last added rows. ids: of these rows."""
         keys = {id_: candidate.key for id_, candidate in loaded.items()}
-        if others := [id_ for id_ in ids if id_ not in keys]:
-            keys |= laws.keys(connection, others)
+        not_loaded = [id_ for id_ in ids if id_ not in keys]
+        if not_loaded:
+            keys |= laws.keys(connection, not_loaded)
         assert self.order is not None
         self.order[len(self.ids) - len(ids) :] = order_of(keys[id_] for id_ in ids)
 
-    def _describe(self, loaded: Sequence[Candidate | None]) -> None:
+    def _write_structures(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
         k = len(self._paid)
         last = len(self.ids)
@@ -338,81 +386,93 @@ class LedgerPool(CandidatePool):
         self.lots[list(known_keys)] = lots(self._built.spec.seed, known_keys.values())
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])
-        for place, position in enumerate(self._paid):
+        for rung_index, position in enumerate(self._paid):
             verifier = self._built.rungs[position].verifier
             for row, candidate in zip(range(first, last), loaded, strict=True):
                 cost = None if candidate is None else cost_or_none(verifier, candidate)
                 for resource, amount in (cost or Cost()).items():
                     if resource not in self.declared:
                         self.declared[resource] = np.zeros((last, k))
-                    self.declared[resource][row, place] = amount
+                    self.declared[resource][row, rung_index] = amount
         subject = self._built.subject
         self.structures.add([subject.structure(subject.notation(each)) if each else None for each in loaded])
 
-    def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _write_standings(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Writes standings and answers of candidates."""
         if not rows:
             return
-        at = {r.candidate_id: self._first + r.seq for r in rows}
-        of = list(at.values())
-        self.changed += of
-        self.out[of] = [r.standing not in GOING for r in rows]
-        self.pending[of] = [r.standing == Standing.PENDING for r in rows]
-        self.score[of] = [math.nan if r.score is None else r.score for r in rows]
-        passed = np.array([r.position + (r.standing in STARTED) for r in rows])
-        self.closed[of] = np.array(self._paid) < passed[:, None]
+        row_of_id = {r.candidate_id: self._n_earlier + r.seq for r in rows}
+        pool_rows = list(row_of_id.values())
+        self.changed += pool_rows
+        self.out[pool_rows] = [r.standing not in GOING_STANDINGS for r in rows]
+        self.pending[pool_rows] = [r.standing == Standing.PENDING for r in rows]
+        self.score[pool_rows] = [math.nan if r.score is None else r.score for r in rows]
+        first_not_started = []
+        for r in rows:
+            was_started = r.standing in STARTED_STANDINGS
+            first_not_started.append(r.position + 1 if was_started else r.position)
+        self.closed[pool_rows] = np.array(self._paid) < np.array(first_not_started)[:, None]
         if self._is_read:
-            asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
-            self._observe(connection, asked, at)
-            self._observe_fast(connection, [r.candidate_id for r in asked], at)
+            with_answers = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+            self._write_paid_answers(connection, with_answers, row_of_id)
+            self._write_fast_answers(connection, [r.candidate_id for r in with_answers], row_of_id)
 
-    def _observe(self, connection: Connection, rows: Sequence[standings.Stands], at: dict[int, int]) -> None:
-        """Writes the answers of paid rungs. at: rows in the pool, by ledger id."""
-        for row in at.values():
+    def _write_paid_answers(
+        self, connection: Connection, rows: Sequence[standings.Stands], row_of_id: dict[int, int]
+    ) -> None:
+        """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id."""
+        for row in row_of_id.values():
             self.known.pop(row, None)
         ids = [r.candidate_id for r in rows]
-        lacking: set[int] = set()  # rows without the answer of a deciding rung
-        for place, position in zip(self.paid, self._paid, strict=True):
+        undecided_rows: set[int] = set()  # rows without the answer of a deciding rung
+        for rung_index, position in zip(self.paid, self._paid, strict=True):
             answers = self._answers(connection, ids, position)
             for r in rows:
-                row = at[r.candidate_id]
-                if position < r.position or (position == r.position and r.standing in WORKED):
-                    if r.candidate_id in answers or position == r.position:  # a skipped rung does not count
-                        self._count(row, place, answers.get(r.candidate_id) is None)
-                    self._write(row, position, answers.get(r.candidate_id))
-                elif r.candidate_id not in answers:
-                    lacking |= {row} if place in self._deciding else set()
-                elif r.standing == Standing.OPEN and row not in lacking:
-                    self.known.setdefault(row, place)
+                row = row_of_id[r.candidate_id]
+                has_answer = r.candidate_id in answers
+                is_at_rung = position == r.position
+                if position < r.position or (is_at_rung and r.standing in ENDED_STANDINGS):
+                    if has_answer or is_at_rung:  # a skipped rung does not count
+                        self._count_outcome(row, rung_index, answers.get(r.candidate_id) is None)
+                    self._write_answer(row, position, answers.get(r.candidate_id))
+                elif not has_answer:
+                    if rung_index in self._deciding:
+                        undecided_rows.add(row)
+                elif r.standing == Standing.OPEN and row not in undecided_rows:
+                    self.known.setdefault(row, rung_index)
 
-    def _observe_fast(self, connection: Connection, ids: Sequence[int], at: dict[int, int]) -> None:
-        """Writes the answers of fast rungs. at: rows in the pool, by ledger id."""
+    def _write_fast_answers(self, connection: Connection, ids: Sequence[int], row_of_id: dict[int, int]) -> None:
+        """Writes the answers of fast rungs. row_of_id: rows in the pool, by ledger id."""
         for position in {c.rung for c in self._columns if c.at == KNOWN}:
             answers = self._answers(connection, ids, position)
             for id_ in ids:
-                self._write(at[id_], position, answers.get(id_))
+                self._write_answer(row_of_id[id_], position, answers.get(id_))
 
-    def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
+    def _count_outcome(self, row: int, rung_index: PaidIndex, has_failed: bool) -> None:
         """Counts, once per candidate and rung, that the rung has answered or failed."""
-        if not self._counted[row, place]:
-            self._counted[row, place] = True
-            self.tried[place] += 1
-            self.failed[place] += has_failed
+        if not self._counted[row, rung_index]:
+            self._counted[row, rung_index] = True
+            self.tried[rung_index] += 1
+            self.failed[rung_index] += has_failed
 
-    def _learn(self, connection: Connection, campaign_id: int) -> None:
+    def _add_earlier_candidates(self, connection: Connection, campaign_id: int) -> None:
         """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
-        ids = standings.climbed(connection, campaign_id, SHARED)
-        by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in self._columns}}
-        paid = {c.rung for c in self._columns if c.at != KNOWN}
-        answered = [i for i in ids if any(i in by_rung[p] for p in paid)]
-        loaded = candidates.load(connection, answered)
-        self._enter_rows(answered)
-        self._describe([loaded.get(i) for i in answered])
-        self._order(connection, answered, loaded)
+        ids = standings.climbed(connection, campaign_id, MAX_EARLIER_CANDIDATES)
+        positions = {column.rung for column in self._columns}
+        paid_positions = {column.rung for column in self._columns if column.at != KNOWN}
+        answers_by_rung = {position: self._answers(connection, ids, position) for position in positions}
+        answered_ids = []
+        for id_ in ids:
+            if any(id_ in answers_by_rung[position] for position in paid_positions):
+                answered_ids.append(id_)
+        loaded = candidates.load(connection, answered_ids)
+        self._add_rows(answered_ids)
+        self._write_structures([loaded.get(id_) for id_ in answered_ids])
+        self._write_order(connection, answered_ids, loaded)
         self.out[:] = True
-        for row, i in enumerate(answered):
-            for position, answers in by_rung.items():
-                self._write(row, position, answers.get(i))
+        for row, id_ in enumerate(answered_ids):
+            for position, answers in answers_by_rung.items():
+                self._write_answer(row, position, answers.get(id_))
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
@@ -421,7 +481,7 @@ class LedgerPool(CandidatePool):
         derived = [prop.settings_hash for prop in rung.spec.derived]
         return pooled.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
-    def _write(self, row: int, position: Position, values: pooled.Values | None) -> None:
+    def _write_answer(self, row: int, position: Position, values: pooled.Values | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(self._columns):
             if observed.rung == position:
@@ -429,4 +489,6 @@ class LedgerPool(CandidatePool):
                 if quantity is None:
                     self.write(row, column, np.nan)
                 else:
-                    self.write(row, column, quantity.value, quantity.uncertainty or 0.0, BOUNDS[quantity.censoring])
+                    self.write(
+                        row, column, quantity.value, quantity.uncertainty or 0.0, CENSORING_SIGNS[quantity.censoring]
+                    )

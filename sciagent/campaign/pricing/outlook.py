@@ -26,14 +26,15 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
 from sciagent.store.views import campaign_counts
 
-COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
-MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
+MAX_COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
+MAX_CANDIDATES = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
 def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    if (n := campaign_counts.members(connection, row.id)) > MANY:
-        text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
+    n = campaign_counts.members(connection, row.id)
+    if n > MAX_CANDIDATES:
+        text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
         return Outlook(text=text)
     try:
         remade = remake(open_for_people(ledger, row.name), connection)
@@ -77,11 +78,11 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        _worth(worth),
+        _worth_sentence(worth),
         *(sentence(forecast) for forecast in foretold),
-        _index(worth.index, price),
-        _ahead(ahead),
-        _next(rung.spec.rung, cost, share),
+        _index_sentence(worth.index, price),
+        _ahead_sentence(ahead),
+        _next_rung_sentence(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
     ]
@@ -121,20 +122,25 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     pool = campaign.pool
     scheduler = campaign.scheduler
     open_ = campaign.pool.open
-    are_few = len(open_) <= COMPARED
-    of = np.union1d(open_, [row]) if are_few else np.array([row])
-    place = int(np.searchsorted(of, row))
-    group, at = _group_with(scheduler.evaluate(pool, of), place)
+    are_compared = len(open_) <= MAX_COMPARED
+    rows = np.union1d(open_, [row]) if are_compared else np.array([row])
+    place = int(np.searchsorted(rows, row))
+    group, at = _group_with(scheduler.evaluate(pool, rows), place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
     # at most the price of its own index, so that a candidate below the price has purchases, too
-    coming = group.purchases(min(scheduler.price, 0.99 * float(group.index[at])))[at]
-    later = {j: float(n) for j, n in zip(buys, coming, strict=True) if j != rung and n > 0}
-    free = scheduler.free(pool)
-    if rung not in free and (waiting := [j for j in free if not pool.closed[row, j]]):
-        later = later | {rung: later.get(rung, 1.0)}
-        rung = waiting[0]
-    return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
+    price = min(scheduler.price, 0.99 * float(group.index[at]))
+    expected_runs = group.purchases(price)[at]
+    later_runs = {j: float(n) for j, n in zip(buys, expected_runs, strict=True) if j != rung and n > 0}
+    free_rungs = scheduler.free(pool)
+    lacking_rungs = [j for j in free_rungs if not pool.closed[row, j]]
+    if rung not in free_rungs and lacking_rungs:
+        later_runs[rung] = later_runs.get(rung, 1.0)
+        rung = lacking_rungs[0]
+    if not are_compared:
+        return rung, later_runs, None
+    n_ahead = int((scheduler.index[rows] > scheduler.index[row]).sum())
+    return rung, later_runs, n_ahead
 
 
 def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[CandidateGroup, int]:
@@ -157,21 +163,21 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
             continue
         decides = schema.columns[aim.columns[-1]]
         interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
-        values = (float(end[0]) for end in (interval.mean, interval.low, interval.high))
-        ends = [shown_limit(decides.property, end, units) for end in values]
         predicted.append(
             PropertyForecast(
                 property=decides.property,
                 rung=campaign.built.rungs[decides.rung].spec.rung,
                 unit=unit_of(decides.property, units),
-                **dict(zip(("value", "low", "high"), ends, strict=True)),
+                value=shown_limit(decides.property, float(interval.mean[0]), units),
+                low=shown_limit(decides.property, float(interval.low[0]), units),
+                high=shown_limit(decides.property, float(interval.high[0]), units),
             )
         )
     return tuple(predicted)
 
 
 def sentence(forecast: PropertyForecast) -> str:
-    """Returns the forecast as a sentence, rounded to two significant digits of half the interval's width."""
+    """Returns the forecast as a sentence; its numbers are rounded to two significant digits of the interval's half."""
     unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     if forecast.low == forecast.high:  # a yes or no
         return f"{forecast.rung} is expected to say {forecast.property} = {forecast.low:g}{unit}, nine times in ten."
@@ -182,13 +188,13 @@ def sentence(forecast: PropertyForecast) -> str:
     return f"{forecast.rung} is expected to say {text}."
 
 
-def _worth(worth: Valuation) -> str:
-    chance = None if worth.p_hit is None else f"chance of a hit is {_percent(worth.p_hit)}"
+def _worth_sentence(worth: Valuation) -> str:
+    chance = None if worth.p_hit is None else f"chance of a hit is {_percent_text(worth.p_hit)}"
     what = chance or f"expected payoff is {worth.payoff:.2g}"
     return f"Its {what}, as predicted from the results so far."
 
 
-def _index(index: float, price: float) -> str:
+def _index_sentence(index: float, price: float) -> str:
     if price <= 0:
         return "The budget is enough for all that is worth anything."
     if index >= price:
@@ -196,17 +202,17 @@ def _index(index: float, price: float) -> str:
     return "The budget does more on other candidates."
 
 
-def _ahead(n: int | None) -> str:
+def _ahead_sentence(n: int | None) -> str:
     few = {0: "No other open candidate promises", 1: "One other open candidate promises"}
     return "" if n is None else f"{few.get(n, f'{n} other open candidates promise')} more for its cost."
 
 
-def _next(label: str, cost: dict[str, float], share: float | None) -> str:
+def _next_rung_sentence(label: str, cost: dict[str, float], share: float | None) -> str:
     words = {"core_seconds": "core-seconds", "gpu_seconds": "GPU-seconds"}
     amounts = (f"{amount:.3g} {words.get(name, name.replace('_', ' '))}" for name, amount in cost.items())
-    of_budget = "" if share is None else f", {_percent(share)} of the budget"
+    of_budget = "" if share is None else f", {_percent_text(share)} of the budget"
     return f"Next it would get {label}, for about {' and '.join(amounts) or 'nothing'}{of_budget}."
 
 
-def _percent(share: float) -> str:
+def _percent_text(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

@@ -1,6 +1,7 @@
 """Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans.
 
-`remake` gives the law of a new driver without fitting hyper-parameters again and without writing anything.
+`priced_campaign` is for a driver. `remake` also computes the law and the price, without fitting hyper-parameters again
+and without writing anything. `Numeraire` is the unit of cost, made of the `Allowance`s of the budget.
 
 The unit of cost for several limits is the mean share that a job takes of each limit, weighted by scarcity.
 With weights w that sum to 1, limits B and amounts c of a job, the job costs sum_r w_r c_r / B_r. A price λ in this unit
@@ -32,12 +33,12 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 
-STEP = 0.5  # exponent of the ratio of drawn to left by which a weight is multiplied
-LEAST = 1e-4  # weight of a resource that is not scarce
+WEIGHT_EXPONENT = 0.5  # exponent of the ratio of drawn to left by which a weight is multiplied
+LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
 LEAST_COST = 1e-9  # least cost of a job, as a share of the budget: no job is free
-DECIDING = 1e-3  # least time of a decision in seconds
-TIMES = ("core_seconds", "gpu_seconds")
-WALL = "wall_seconds"  # the allowance of all workers' wall time
+DECISION_SECONDS = 1e-3  # least time of a decision in seconds
+TIME_RESOURCES = ("core_seconds", "gpu_seconds")
+WALL_ALLOWANCE = "wall_seconds"  # the allowance of all workers' wall time
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,16 @@ class Numeraire:
     ) -> Array:
         """Returns (n, k) costs in shares of the budget. declared: (n, k) amounts by resource; factors: (k,) learnt.
         ceilings: (k,) largest amounts by resource that a job of each rung may take; None: no limits."""
-        most = ceilings or {}
+        largest_amounts = ceilings or {}
         total: Array = np.zeros_like(declared["core_seconds"], dtype=float)
         if not self.allowances:
-            total += np.minimum(declared["core_seconds"] * factors, most.get("core_seconds", math.inf))
+            total += np.minimum(declared["core_seconds"] * factors, largest_amounts.get("core_seconds", math.inf))
         for weight, allowance in zip(self.weights, self.allowances, strict=True):
             resource = allowance.resource
             if resource is not None and resource in declared:
                 amounts = declared[resource] * allowance.factors(factors)
-                total += np.minimum(amounts, most.get(resource, math.inf)) * (weight / allowance.limit)
+                limited_amounts = np.minimum(amounts, largest_amounts.get(resource, math.inf))
+                total += limited_amounts * (weight / allowance.limit)
             elif allowance.rung is not None:
                 total[:, allowance.rung] += weight / allowance.limit
         return np.maximum(total, LEAST_COST, out=total)
@@ -87,16 +89,18 @@ class Numeraire:
     def share(self, amounts: Mapping[str, float]) -> float:
         """Converts amounts, by allowance, to a share of the whole budget; an allowance without an amount adds
         nothing."""
-        shares = zip(self.weights, self.allowances, strict=True)
-        return float(sum(weight * amounts.get(a.name, 0.0) / a.limit for weight, a in shares))
+        share = 0.0
+        for weight, allowance in zip(self.weights, self.allowances, strict=True):
+            share += weight * amounts.get(allowance.name, 0.0) / allowance.limit
+        return float(share)
 
     def balanced(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> Array:
         """Returns adjusted weights. drawn: expected amount taken of each allowance; left: amount available."""
         if len(self.allowances) < 2:
             return self.weights
         ratio = np.array([(drawn[a.name] + LEAST_COST) / max(left[a.name], LEAST_COST) for a in self.allowances])
-        moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** STEP
-        weights: Array = np.maximum(moved / moved.sum(), LEAST)
+        moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** WEIGHT_EXPONENT
+        weights: Array = np.maximum(moved / moved.sum(), LEAST_WEIGHT)
         weights /= weights.sum()
         return weights
 
@@ -110,13 +114,15 @@ def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | N
     all weeks until then. paid: positions of the rungs to buy. since: beginning of the campaign; default: now."""
     budget = spec.budget
     weeks = budget.weeks(since or datetime.now(UTC))
-    rates = {name: rate * (1.0 if weeks is None else weeks) for name, rate in budget.rates().items()}
-    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | rates).items()]
+    n_weeks = 1.0 if weeks is None else weeks
+    weekly_limits = {name: rate * n_weeks for name, rate in budget.rates().items()}
+    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | weekly_limits).items()]
     for label, limit in budget.rungs.items():
-        if (position := spec.position(label)) in paid:
+        position = spec.position(label)
+        if position in paid:
             limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
     if budget.wall_minutes is not None:  # counted for all workers, since engines run on one thread
-        limits.append(Allowance(WALL, 60 * budget.wall_minutes * spec.workers, "core_seconds"))
+        limits.append(Allowance(WALL_ALLOWANCE, 60 * budget.wall_minutes * spec.workers, "core_seconds"))
     return tuple(limits)
 
 
@@ -155,34 +161,39 @@ class PricedCampaign:
         self.pool.costs = self.numeraire.costs(self.pool.declared, self.factors, self.ceilings)
 
     def is_taken_by_jobs(self, allowance: Allowance) -> bool:
-        """Whether a job of a candidate takes some of it. The tokens of a campaign, for example, are mostly taken by its
-        proposer alone."""
+        """Whether a job of a candidate takes some of the allowance; most tokens, for example, go to the proposer."""
         return allowance.resource is None or allowance.resource in self.pool.declared
 
     def seconds(self) -> Array:
         """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""
-        rows = self.pool.open
-        rows = rows[:: math.ceil(len(rows) / SOME) or 1]
+        open_rows = self.pool.open
+        step = max(1, math.ceil(len(open_rows) / SOME))
+        sample = open_rows[::step]
         total = np.zeros(len(self.factors))
         for resource, declared in self.pool.declared.items():
-            each = np.median(declared[rows], axis=0) if len(rows) else np.zeros(len(total))
-            total += each * self.factors if resource in TIMES else np.where(each > 0, np.inf, 0.0)
-        busy: Array = total / self.built.spec.workers + DECIDING
+            if not len(sample):
+                continue
+            amounts = np.median(declared[sample], axis=0)
+            if resource in TIME_RESOURCES:
+                total += amounts * self.factors
+            else:
+                total += np.where(amounts > 0, np.inf, 0.0)
+        busy: Array = total / self.built.spec.workers + DECISION_SECONDS
         return busy
 
     def drawn(self) -> dict[str, float]:
         """Returns the amounts that the law expects to spend on all open candidates, by allowance."""
-        bought = self.scheduler.purchases
+        expected_runs = self.scheduler.purchases
         declared = self.pool.declared
         factors = self.factors
         rows = self.pool.open
-        rows = rows[rows < len(bought)]
+        rows = rows[rows < len(expected_runs)]
         drawn = dict.fromkeys((allowance.name for allowance in self.numeraire.allowances), 0.0)
         for allowance in self.numeraire.allowances:
             if allowance.rung is not None:
-                drawn[allowance.name] = float(bought[rows, allowance.rung].sum())
+                drawn[allowance.name] = float(expected_runs[rows, allowance.rung].sum())
             elif allowance.resource in declared:
-                amounts = bought[rows] * declared[allowance.resource][rows] * allowance.factors(factors)
+                amounts = expected_runs[rows] * declared[allowance.resource][rows] * allowance.factors(factors)
                 drawn[allowance.name] = float(amounts.sum())
         return drawn
 
@@ -193,9 +204,10 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     spec = built.spec.scheduler
     if schema is None:
         return None
-    teacher = spec.law.source if isinstance(spec, PricedSpec) and spec.law is not None else None
-    source = None if teacher is None else campaigns.get(connection, teacher).id
-    pool = LedgerPool(built, schema.paid, schema, connection, source)
+    source_id = None  # of the campaign that the law learns from
+    if isinstance(spec, PricedSpec) and spec.law is not None and spec.law.source is not None:
+        source_id = campaigns.get(connection, spec.law.source).id
+    pool = LedgerPool(built, schema.paid, schema, connection, source_id)
     numeraire = Numeraire(allowances(built.spec, schema.paid, built.row.created_at))
     budget = 1.0 if numeraire.allowances else math.inf
     scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted, pool.earlier)
@@ -206,8 +218,10 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
         if set(names) == set(weights):  # differs after an amendment of the budget
             numeraire.weights = np.array([weights[name] for name in names], dtype=float)
         scheduler.restore(row.state["priced"])
-    elif source is not None and (learnt := laws.last(connection, source)) is not None:
-        scheduler.learn_from(learnt.state["priced"])
+    elif source_id is not None:
+        source_law = laws.last(connection, source_id)
+        if source_law is not None:
+            scheduler.learn_from(source_law.state["priced"])
     campaign = PricedCampaign(built, schema, pool, numeraire, scheduler, row)
     campaign.price_jobs()
     return campaign
@@ -234,15 +248,18 @@ def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -
     query = sa.select(d.price).where(
         d.campaign_id == campaign.built.row.id, d.action == "run", d.law_version == row.version
     )
-    known = connection.execute(query.order_by(d.id.desc()).limit(1)).scalar()
+    last_prices = connection.execute(query.order_by(d.id.desc()).limit(1)).scalar()  # by allowance
     limits = {a.name: a.limit for a in campaign.numeraire.allowances}
-    if known and set(known) == set(limits):  # sum of price * limit is the price per budget, since weights sum to 1
-        return float(sum(amount * limits[name] for name, amount in known.items()))
+    if last_prices and set(last_prices) == set(limits):
+        # the sum of price * limit is the price per budget, since the weights sum to 1
+        return float(sum(price * limits[name] for name, price in last_prices.items()))
     return float(row.state["priced"]["price"])
 
 
 def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws.LawRow | None:
     """Returns the campaign's last row of `law`; None if there is none or it is for other rungs."""
     row = laws.last(connection, built.row.id)
-    same = row is not None and row.state["columns"] == [[c.rung, c.property] for c in schema.columns]
-    return row if same else None
+    columns = [[column.rung, column.property] for column in schema.columns]
+    if row is None or row.state["columns"] != columns:
+        return None
+    return row

@@ -1,6 +1,7 @@
-"""Connects a campaign's scheduler to the ledger: fills its candidate pool and turns purchases into choices.
+"""The interface between a campaign's driver and its scheduler: `Purchasing` turns purchases into choices.
 
-The choices of one dispatch are kept in the order in which their jobs start.
+`Blocked` says which limit a purchase exceeds. `Basket` holds the choices of one dispatch. `side_by_side` puts a batch
+of purchases into the order in which their jobs start.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Purchasing(ABC):
         self.pool = pool
         self.budget = budget
         """The candidates and the budget of the campaign."""
-        self.come: float | None = None
+        self.proposed_share: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
         self.blocked: Blocked | None = None
         """A worthwhile purchase that the last choice left out; one that more candidates would release goes first."""
@@ -59,9 +60,11 @@ class Purchasing(ABC):
     def choose(
         self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
-        """Returns at most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places:
-        positions of rungs with a place for a job. put_off: ids of candidates to skip, whose reservation exceeds the
-        budget."""
+        """Returns at most `slots` choices, most urgent first.
+
+        first_only: only rungs that every candidate gets. places: positions of rungs with a place for a job. put_off:
+        ids of candidates to skip, whose reservation exceeds the budget.
+        """
 
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
         """Returns, by candidate id, those tasks that are still among the most urgent ones; None: they keep their order.
@@ -69,7 +72,7 @@ class Purchasing(ABC):
         return None
 
     def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
-        """Tells that tasks were withdrawn after `reorder`. candidate_ids: of their candidates, which are open again."""
+        """Takes note that tasks were withdrawn after `reorder`; their candidates are open again."""
         return None
 
     @abstractmethod
@@ -94,7 +97,7 @@ class Purchasing(ABC):
         """Returns the final state, and its reason, of a campaign that buys nothing more although n candidates wait."""
 
 
-TOGETHER = 10.0  # seconds of all workers within which the order of jobs does not matter
+SECONDS_TOGETHER = 10.0  # seconds of all workers within which the order of jobs does not matter
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Basket:
 
     slots: int
     left: float
+    """Share of the whole budget that is left for more choices."""
     budget: BudgetTracker
     choices: dict[int, Choice]
     """The choices so far, by candidate id."""
@@ -121,13 +125,15 @@ class Basket:
 
 
 def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
-    """Returns the batch with purchases that start within the same `TOGETHER` seconds sorted by the candidates' rows.
+    """Returns the batch in which purchases that start within the same `SECONDS_TOGETHER` are sorted by their rows.
 
     One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all.
     seconds: (k,) time that a job of each rung keeps all workers busy; infinite if unknown, and such a job keeps its
     place.
     """
-    rung, of = np.array([(purchase.rung, purchase.of) for purchase in batch], dtype=np.intp).reshape(-1, 2).T
-    lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
-    spans = np.floor(lasts[rung].cumsum() / TOGETHER)
-    return [batch[place] for place in np.lexsort((of, spans)).tolist()]
+    rungs = np.array([purchase.rung for purchase in batch], dtype=np.intp)
+    rows = np.array([purchase.of for purchase in batch], dtype=np.intp)
+    seconds_of_rung = np.where(np.isfinite(seconds), seconds, SECONDS_TOGETHER)
+    periods = np.floor(seconds_of_rung[rungs].cumsum() / SECONDS_TOGETHER)
+    order = np.lexsort((rows, periods)).tolist()
+    return [batch[place] for place in order]

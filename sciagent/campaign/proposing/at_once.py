@@ -33,7 +33,8 @@ class Runs(Protocol):
 def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
     """Adds the rung's answers to the entries: reused evidence where there is some, and one run of all the others.
 
-    Entries of siblings may have one candidate. It is computed once, and each entry is charged with all of its cost.
+    Entries of siblings may have the same candidate. The candidate is computed once, and each entry is charged with all
+    of its cost.
     """
     by_key: dict[str, list[BenchEntry]] = {}
     for entry in entries:
@@ -65,15 +66,18 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
 
 
 def _results(built: Built, worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
-    """Returns the results in order. A candidate whose process was lost runs again alone, up to `MAX_LOSSES` times in
-    all; it then counts as one that kills workers. Raises CampaignError if no candidate of the batch ends otherwise, nor
-    does a sample of the subject: then the machine is at fault, and no candidate is blamed."""
+    """Returns the results in order.
+
+    A candidate whose process was lost runs again alone, up to `MAX_LOSSES` times in all; the candidate then counts as
+    one that kills workers. Raises CampaignError if the process dies under every candidate of the batch and under a
+    sample of the subject: then the machine is at fault, and no candidate is blamed.
+    """
     results = worker.run(Request.of(rung.verifier, batch, rung.limits))
     losses = 1
     deaths = len(_lost(results))
     any_works = deaths < len(batch)
-    while losses < MAX_LOSSES and (lost := _lost(results)):
-        for place in lost:
+    while losses < MAX_LOSSES and _lost(results):
+        for place in _lost(results):
             [again] = worker.run(Request.of(rung.verifier, (batch[place],), rung.limits))
             seconds = results[place].wall_seconds + again.wall_seconds
             results[place] = replace(again, cost=results[place].cost + again.cost, wall_seconds=seconds)
@@ -99,10 +103,12 @@ def _lost(results: Sequence[HostResult]) -> list[int]:
 
 def _runs_a_sample(built: Built, worker: Runs, rung: BuiltRung) -> bool:
     """Returns whether the rung's process survives a sample of the subject. The finding is not used."""
-    for text in built.subject.samples.values():
-        sample = built.subject.read(text)
-        return not _lost(worker.run(Request.of(rung.verifier, (sample,), rung.limits)))
-    return False
+    texts = list(built.subject.samples.values())
+    if not texts:
+        return False
+    sample = built.subject.read(texts[0])
+    results = worker.run(Request.of(rung.verifier, (sample,), rung.limits))
+    return not _lost(results)
 
 
 def _machine_fault(built: Built, rung: BuiltRung, detail: str) -> str:
@@ -159,10 +165,19 @@ class BenchEntry:
     """The candidate's notation; empty if the text was refused."""
 
     def out(self) -> ProposalOut:
+        """Returns the reply to the proposer."""
         place = self.place
-        dropped = place is not None and place.standing is Standing.DROPPED
-        reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
-        key = self.candidate.key if self.candidate else None
-        standing = str(place.standing) if place else None
-        given = self.given.text[:200]
-        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=self.notation)
+        reason: str | None = self.reason
+        detail = self.detail
+        if place is not None and place.standing is Standing.DROPPED:
+            reason = place.reason
+            detail = place.detail
+        return ProposalOut(
+            self.given.text[:200],
+            self.status,
+            self.candidate.key if self.candidate else None,
+            reason or None,
+            detail[:300],
+            str(place.standing) if place else None,
+            candidate=self.notation,
+        )

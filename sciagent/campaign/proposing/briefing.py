@@ -47,17 +47,23 @@ def goal(built: Built) -> str:
             wanted = show_window(objective.property, objective.accept, units)
         else:
             unit = unit_of(objective.property, units)
-            wanted = f"{objective.property} as {objective.direction} as can be" + (
-                "" if unit == "1" else f", in {unit}"
-            )
+            wanted = f"{objective.property} as {objective.direction} as can be"
+            if unit != "1":
+                wanted += f", in {unit}"
         lines.append(f"Wanted: {wanted}.")
     for rung in built.rungs:
+        facts = []
+        if rung.is_fast or rung.spec.inline:
+            facts.append("at once")
+        if not rung.is_fast:
+            facts.append("costs the budget")
+        if rung.rules.is_terminal:
+            facts.append("decides")
+        line = f"Rung {rung.spec.rung} ({rung.verifier.name}): {', '.join(facts)}"
         gate = ", ".join(show_window(name, window, units) for name, window in rung.rules.gate.items())
-        free = "at once" if rung.is_fast else "at once, costs the budget" if rung.spec.inline else "costs the budget"
-        decides = ", decides" if rung.rules.is_terminal else ""
-        lines.append(
-            f"Rung {rung.spec.rung} ({rung.verifier.name}): {free}{decides}" + (f"; gate {gate}" if gate else "")
-        )
+        if gate:
+            line += f"; gate {gate}"
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -66,7 +72,10 @@ def left_text(left: Mapping[str, float]) -> str:
     parts = []
     for name, amount in left.items():
         unit = RESOURCE_UNITS.get(name, "")
-        parts.append(f"{name}: {amount:.4g}" + (f" {unit}" if unit not in ("", "1") else ""))
+        text = f"{name}: {amount:.4g}"
+        if unit not in ("", "1"):
+            text += f" {unit}"
+        parts.append(text)
     return "; ".join(parts) or "no limit"
 
 
@@ -78,17 +87,22 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built, part)
-    if (hits := campaign_counts.hits(connection, campaign_id, part)) > 0:
-        lines.append(f"Hits so far: {hits}.")
-    if classes := _classes(connection, built, part):
-        lines.append(f"Tried so far, by {built.subject.words.family}: " + "; ".join(classes) + ".")
-    if reasons := _reasons(connection, campaign_id, part):
-        lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
-    lines += _of_models(connection, built) if part.is_whole else ()
+    n_hits = campaign_counts.hits(connection, campaign_id, part)
+    if n_hits > 0:
+        lines.append(f"Hits so far: {n_hits}.")
+    families = _family_lines(connection, built, part)
+    if families:
+        lines.append(f"Tried so far, by {built.subject.words.family}: {'; '.join(families)}.")
+    reasons = _reasons(connection, campaign_id, part)
+    if reasons:
+        counts = ", ".join(f"{n} x {reason}" for reason, n in reasons)
+        lines.append(f"Turned down so far: {counts}.")
+    if part.is_whole:
+        lines += _lines_of_models(connection, built)
     return "\n".join(lines)[:MAX_TEXT]
 
 
-def _of_models(connection: Connection, built: Built) -> list[str]:
+def _lines_of_models(connection: Connection, built: Built) -> list[str]:
     """Returns the scores of predictions, and the latest notes."""
     campaign_id = built.row.id
     lines = list[str]()
@@ -100,10 +114,9 @@ def _of_models(connection: Connection, built: Built) -> list[str]:
             f"{record.bias:+.2g} {unit} too high on average."
         )
     e = t.event.c
-    notes = (
-        sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(NOTES)
-    )
-    for payload in reversed(connection.execute(notes).scalars().all()):
+    notes = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note")
+    latest = connection.execute(notes.order_by(e.id.desc()).limit(NOTES)).scalars().all()
+    for payload in reversed(latest):
         lines.append(f"Note of an earlier episode: {payload['text']}")
     return lines
 
@@ -118,10 +131,11 @@ def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> li
     """Returns one line `#1 TEXT: score; results` per best candidate."""
     top = standings.top(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
-    return [
-        f"#{place} {'; '.join([f'{text}: score {score:.2f}', *results[id_]])}"
-        for place, (id_, _, text, score, *_) in enumerate(top, 1)
-    ]
+    lines = []
+    for place, (id_, _, text, score, *_) in enumerate(top, 1):
+        parts = [f"{text}: score {score:.2f}", *results[id_]]
+        lines.append(f"#{place} {'; '.join(parts)}")
+    return lines
 
 
 def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
@@ -148,17 +162,21 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
     return f"{rung.spec.rung}: {values or otherwise}"
 
 
-def _classes(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
+def _family_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line per frequent family of the latest candidates, with counts of hits and rejections."""
     lines = []
     tried = candidates.tried(connection, built.row.id, MANY, CLASSES, part)
     notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
-    for scaffold in tried:
-        skeleton = built.subject.features(notations[scaffold.first]).family[:100] or built.subject.words.no_family
-        hits = f", {scaffold.hits} hit{'s' * (scaffold.hits > 1)}" if scaffold.hits else ""
-        dropped = f", {scaffold.dropped} turned down" if scaffold.dropped else ""
-        best = "" if scaffold.best is None else f", best score {scaffold.best:.2f}"
-        lines.append(f"{skeleton}: {scaffold.n}{hits}{dropped}{best}")
+    for family in tried:
+        name = built.subject.features(notations[family.first]).family[:100] or built.subject.words.no_family
+        facts = [str(family.n)]
+        if family.hits:
+            facts.append("1 hit" if family.hits == 1 else f"{family.hits} hits")
+        if family.dropped:
+            facts.append(f"{family.dropped} turned down")
+        if family.best is not None:
+            facts.append(f"best score {family.best:.2f}")
+        lines.append(f"{name}: {', '.join(facts)}")
     return lines
 
 
@@ -223,9 +241,8 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     cc = t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
-    text = sa.func.coalesce(
-        c.text, f"(no {built.subject.words.one})"
-    )  # what was refused is another's free text, and never shown
+    # a refused text is a stranger's free text, and never shown
+    text = sa.func.coalesce(c.text, f"(no {built.subject.words.one})")
     query = (
         sa.select(c.id, text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
@@ -240,29 +257,35 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
 
 
 class AgentWorkbench(CampaignWorkbench):
-    """The workbench for one turn of a model. room: number of proposals that it accepts; more are refused."""
+    """The workbench for one turn of a model."""
 
     def __init__(self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int) -> None:
+        """room: number of proposals that the workbench accepts; more are refused. trajectory: id of the episode."""
         super().__init__(built, worker, owner)
         self._room = room
         self._trajectory = trajectory
         self._notes: list[str] = []
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
-        return [self._missing(proposal) or self._one(proposal) for proposal in proposals]
+        return [self._refused_by_gate(proposal) or self._propose_one(proposal) for proposal in proposals]
 
-    def _missing(self, proposal: ProposalIn) -> ProposalOut | None:
-        """Returns the reply to a new candidate that misses a free gate; None if it misses none. Such a candidate is not
-        proposed and does not count among the proposals of the turn."""
+    def _refused_by_gate(self, proposal: ProposalIn) -> ProposalOut | None:
+        """Returns the reply to a new candidate that misses a free gate; None if it misses none.
+
+        A candidate that misses a gate is not proposed and does not count among the proposals of the turn.
+        """
         try:
             candidate = self._built.subject.read(proposal.text)
         except InvalidCandidateError:
             return None
-        if self.known(candidate) or (missed := self.missed_gate(candidate)) is None:
+        if self.known(candidate):
+            return None
+        missed = self.missed_gate(candidate)
+        if missed is None:
             return None
         return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
 
-    def _one(self, proposal: ProposalIn) -> ProposalOut:
+    def _propose_one(self, proposal: ProposalIn) -> ProposalOut:
         if self._room <= 0:
             return ProposalOut(
                 proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn"
@@ -274,26 +297,31 @@ class AgentWorkbench(CampaignWorkbench):
     def _inline_results(self, entry: BenchEntry) -> tuple[str, ...]:
         """Returns the score and one line per inline rung that answered; empty if none did."""
         inline = [rung for rung in self._built.fast if not rung.is_fast]
-        if not (lines := self.lines_on(entry, inline)):
+        lines = self.lines_on(entry, inline)
+        if not lines:
             return ()
-        score = None if entry.place is None else entry.place.score
-        return tuple(lines if score is None else [f"score {score:.3f}", *lines])
+        if entry.place is None or entry.place.score is None:
+            return tuple(lines)
+        return (f"score {entry.place.score:.3f}", *lines)
 
     def lines_on(self, entry: BenchEntry, rungs: Sequence[BuiltRung]) -> list[str]:
         """Returns a line with the values of each of these rungs that answered on a proposal of the turn."""
-        by_position = {answer.position: answer for answer in entry.answers}
-        return [
-            values_line(self._built, rung, answer.measured)
-            for rung in rungs
-            if (answer := by_position.get(rung.rules.position)) is not None
-        ]
+        answer_at = {answer.position: answer for answer in entry.answers}
+        lines = []
+        for rung in rungs:
+            answer = answer_at.get(rung.rules.position)
+            if answer is not None:
+                lines.append(values_line(self._built, rung, answer.measured))
+        return lines
 
     def _in_canonical_units(self, proposal: ProposalIn) -> ProposalIn:
         """Returns the proposal with its predictions converted from the units of the goal to canonical units."""
         units = self._built.row.units
-        known = {name: stated for name, stated in proposal.predicted.items() if name in units}
-        numbers = {name: in_canonical(name, stated["value"], stated["error"], units) for name, stated in known.items()}
-        canonical = {name: {"value": value, "error": error} for name, (value, error) in numbers.items()}
+        canonical = {}
+        for name, stated in proposal.predicted.items():
+            if name in units:
+                value, error = in_canonical(name, stated["value"], stated["error"], units)
+                canonical[name] = {"value": value, "error": error}
         return replace(proposal, predicted=proposal.predicted | canonical)
 
     def results_of(self, key: str) -> list[str]:

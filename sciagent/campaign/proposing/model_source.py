@@ -32,7 +32,7 @@ from sciagent.verification.sandbox.host import Worker
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
 
-FAULTS = 5  # number of successive failed episodes after which the model is not asked again
+MAX_FAULTS = 5  # number of successive failed episodes after which the model is not asked again
 
 
 class ModelSource:
@@ -79,25 +79,25 @@ class ModelSource:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
-        self._policy_ids: dict[str, int] = {}  # by the model's name in its answers
+        self._policy_ids: dict[str, int] = {}  # ledger ids by the model's name in its answers
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
-        self._idle = list[Episode]()
-        self._ids = dict[int, int]()
-        self._faults = 0
+        self._idle = list[Episode]()  # episodes that wait to be asked
+        self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
+        self._faults = 0  # number of successive failed episodes
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
         for row in trajectories.running(connection, built.row.id):
             if "opening" in row.settings and row.settings.get("name", "") == slot.name:
                 self._idle.append(self._resumed(connection, row))
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
-        self._ids[row.number] = row.id
+        """Returns a running episode with the turns that the ledger has."""
+        self._trajectory_ids[row.number] = row.id
         opening = tuple(map(from_json, row.settings["opening"]))
         numbered = list(row.settings.get("numbered", ()))
         episode = Episode(row.number, row.seed, opening, self._limits, numbered)
         for turn in trajectories.turns(connection, row.id):
-            episode.restore(
-                (from_json(turn["message"]), *map(from_json, turn["observations"])), dict(turn["cursor"] or {})
-            )
+            messages = (from_json(turn["message"]), *map(from_json, turn["observations"]))
+            episode.restore(messages, dict(turn["cursor"] or {}))
         return episode
 
     @property
@@ -109,12 +109,12 @@ class ModelSource:
         return bool(self._idle) or self._asking.is_ready()
 
     def prepare(self) -> bool:
-        if self._seeds is not None or self._faults >= FAULTS:
+        if self._seeds is not None or self._faults >= MAX_FAULTS:
             return True
         while self._idle:
-            self._ask(self._idle.pop(0))
+            self._ask_model(self._idle.pop(0))
         while self._asking.out < self._spec.episodes:
-            self._ask(self._begun())
+            self._ask_model(self._opened_episode())
         return self._asking.is_ready()
 
     @property
@@ -122,7 +122,7 @@ class ModelSource:
         """Whether the server must restrict every answer to a call."""
         return self._spec.tool_choice == "required" and not self._structured
 
-    def _ask(self, episode: Episode) -> None:
+    def _ask_model(self, episode: Episode) -> None:
         with self._built.ledger.read() as connection:
             asked = trajectories.now(connection)
         self._asking.ask(episode, self._tools.schemas, self._sampling(episode), asked)
@@ -130,10 +130,16 @@ class ModelSource:
     def _sampling(self, episode: Episode) -> Sampling:
         seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
         schema = self._tools.answer_schema if self._structured else None
-        more: dict[str, Any] = {"max_tokens": self._spec.max_tokens, "seed": seed, "schema": schema}
-        return Sampling(self._spec.temperature, **more, call=self._must_call, strict=self._strict)
+        return Sampling(
+            self._spec.temperature,
+            max_tokens=self._spec.max_tokens,
+            seed=seed,
+            schema=schema,
+            call=self._must_call,
+            strict=self._strict,
+        )
 
-    def _begun(self) -> Episode:
+    def _opened_episode(self) -> Episode:
         """Opens a new episode; its opening messages contain a digest of the campaign's results."""
         built = self._built
         with built.ledger.begin() as connection:
@@ -149,10 +155,20 @@ class ModelSource:
             seed = turn_seed(built, number, 0)
             name = self._slot.name or self._asking.policy.name
             numbered = briefing.numbered(connection, built)
-            told = {"opening": [to_json(message) for message in messages], "numbered": numbered}
-            settings = {**self._slot.settings(), **told}
-            began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
-            self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
+            settings = {
+                **self._slot.settings(),
+                "opening": [to_json(message) for message in messages],
+                "numbered": numbered,
+            }
+            self._trajectory_ids[number] = trajectories.open_(
+                connection,
+                built.row.id,
+                number,
+                settings=settings,
+                proposer=name,
+                seed=seed,
+                policy_version=self._asking.policy.name,
+            )
         return Episode(number, seed, messages, self._limits, numbered)
 
     def take(self, limit: int) -> TurnResult | None:
@@ -162,13 +178,13 @@ class ModelSource:
                 return taken
             self._seeds = None
             return TurnResult(0, Cost(), barren=False)
-        if self._faults >= FAULTS:
+        if self._faults >= MAX_FAULTS:
             return None
         answered = self._asking.next()
         if answered.sampled is None:
             return self._failed(answered)
         self._faults = 0
-        return self._turn(answered, answered.sampled, limit)
+        return self._write_turn(answered, answered.sampled, limit)
 
     def _failed(self, answered: ModelAnswer) -> TurnResult:
         """Ends an episode in which the model failed; its proposals are kept."""
@@ -177,12 +193,14 @@ class ModelSource:
             campaigns.check_driver(connection, self._lease)
             payload = {"trajectory": answered.episode.number, "why": answered.fault}
             campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
-            trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
-        if self._faults >= FAULTS:
-            self.fault = storable(f"the model failed {FAULTS} times in a row: {answered.fault}")[:500]
+            trajectory_id = self._trajectory_ids.pop(answered.episode.number)
+            trajectories.end(connection, trajectory_id, f"the model failed: {answered.fault}")
+        if self._faults >= MAX_FAULTS:
+            self.fault = storable(f"the model failed {MAX_FAULTS} times in a row: {answered.fault}")[:500]
         return TurnResult(0, Cost(), barren=False)
 
-    def _turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
+    def _write_turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
+        """Runs the calls of a model's answer and writes the turn. limit: most proposals of the turn."""
         built = self._built
         episode = answered.episode
         number = len(episode.turns)
@@ -214,12 +232,12 @@ class ModelSource:
                 policy_id=policy_id,
                 untrainable=sampled.untrainable,
             )
-            turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
+            turn_id = trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
             spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
             if ended is None:
                 self._idle.append(episode)
             else:
-                trajectories.end(connection, self._ids.pop(episode.number), ended)
+                trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
             bench.commit(connection, turn_id)
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
@@ -245,8 +263,10 @@ class ModelSource:
 
 
 def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | None) -> SampledRow:
-    """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored. sampling: None
-    for an answer that was sampled elsewhere, by unknown settings."""
+    """Returns the row of a sampled answer. Of the prompt, only the tokens after those in `held` are stored.
+
+    sampling: None for an answer that was sampled elsewhere, by unknown settings.
+    """
     settings: dict[str, Any] = {}
     if sampling is not None:
         settings = {"temperature": sampling.temperature, "seed": sampling.seed, "max_tokens": sampling.max_tokens}
@@ -261,17 +281,18 @@ def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | No
         "seconds": sampled.seconds,
     }
     message = to_json(sampled.message)
-    if (tokens := sampled.tokens) is None:
+    tokens = sampled.tokens
+    if tokens is None:
         return SampledRow(message, used)
-    kept = shared_prefix(held, tokens.prompt_ids)
+    n_held = shared_prefix(held, tokens.prompt_ids)  # first tokens of the prompt that earlier turns have stored
     used |= {"logprobs": tokens.mode}
     if tokens.template_checked is not None:
         used["template_checked"] = tokens.template_checked
     return SampledRow(
         message,
         used,
-        kept=kept,
-        prompt_ids=tokens.prompt_ids[kept:],
+        kept=n_held,
+        prompt_ids=tokens.prompt_ids[n_held:],
         output_ids=tokens.output_ids,
         logprobs=tokens.logprobs,
         behaviour=tokens.behaviour,

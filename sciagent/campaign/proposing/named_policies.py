@@ -15,9 +15,9 @@ from sciagent.store.learning.policies import PolicyRow
 
 
 def with_model(built: Built, proposer: str, spec: LlmSpec) -> LlmSpec:
-    """Returns the settings of a model with its name. proposer: its name; empty if it is the only one.
+    """Returns the settings of a model with its name. proposer: the proposer's name; empty if it is the only one.
 
-    The policy of the first start is written to the ledger, and every later start takes it, whatever was promoted since.
+    The first start writes the policy to the ledger. Every later start takes the same one, whatever was promoted since.
     Raises UnknownNameError for an unknown role or policy, and UsageError if its weights are not on this machine.
     """
     if spec.policy is None:

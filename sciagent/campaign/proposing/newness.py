@@ -19,40 +19,42 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled
 
-COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
-FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
+MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
+MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
 
 Note = dict[str, Any]
 
 
 def novelty_notes(connection: Connection, subject: Subject, described: Sequence[tuple[str, Features]]) -> list[Note]:
-    """Returns a note on the novelty of each candidate before it is entered, which depends on time and so is no
-    evidence.
+    """Returns a note on the novelty of each candidate before the candidate is entered.
 
-    described: key and features of each. Earlier ones of the same turn count as known. `candidate`: whether the
-    candidate is new to the ledger. `scaffold`: whether its family (of a molecule its Murcko scaffold) is new; None if
-    that is unknown, since the families of some earlier candidates are not stored yet. `nearest`: similarity, by
-    `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known one, None if there are none.
+    Novelty depends on time, so that a note is no evidence. described: key and features of each candidate; earlier
+    candidates of the same turn count as known. The keys of a note:
+
+    `candidate`: whether the candidate is new to the ledger. `scaffold`: whether its family (of a molecule its Murcko
+    scaffold) is new; None if unknown, since the families of some earlier candidates are not stored yet. `nearest`:
+    similarity, by `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known candidate, None if
+    there are none.
     """
     known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
-    fresh = {key: found for key, found in described if key not in known_keys}
-    old = candidates.known(connection, (found.family_hash for found in fresh.values()))
-    unsure = bool(fresh) and bool(candidates.without(connection, 1))
-    earlier = _latest(connection, subject) if fresh else []
-    noted: list[Note] = []
-    for key, found in described:
+    new_features = [features for key, features in described if key not in known_keys]
+    known_families = candidates.known(connection, (features.family_hash for features in new_features))
+    is_unsure = bool(new_features) and bool(candidates.without(connection, 1))
+    earlier = _latest(connection, subject) if new_features else []
+    notes: list[Note] = []
+    for key, features in described:
         if key in known_keys:
-            noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
-        else:
-            noted.append(_note(subject, found, old, earlier, unsure))
-            known_keys.add(key)
-            old.add(found.family_hash)
-            earlier = [found, *earlier[: COMPARED - 1]]
-    return noted
+            notes.append({"candidate": False, "scaffold": False, "nearest": 1.0})
+            continue
+        notes.append(_note(subject, features, known_families, earlier, is_unsure))
+        known_keys.add(key)
+        known_families.add(features.family_hash)
+        earlier = [features, *earlier[: MAX_COMPARED - 1]]
+    return notes
 
 
 def _latest(connection: Connection, subject: Subject) -> list[Features]:
-    texts = candidates.latest(connection, subject.name, COMPARED)
+    texts = candidates.latest(connection, subject.name, MAX_COMPARED)
     notations = candidates.notations(connection, subject, texts)
     return [subject.features(notations[id_]) for id_ in texts]
 
@@ -70,16 +72,18 @@ def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Fe
 
 
 def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
-    """Stores the families of new candidates, by ledger id, and of `FILLED` earlier candidates without one."""
+    """Stores the families of new candidates, by ledger id, and of `MAX_FILLED` earlier candidates without one."""
     candidates.write(connection, {id_: found.family_hash for id_, found in fresh.items()})
-    older = candidates.without(connection, FILLED)
+    older = candidates.without(connection, MAX_FILLED)
     for kind in sorted({kind for _, kind, _ in older}):
-        of_kind = subject if kind == subject.name else subject_of(kind)
-        notations = candidates.notations(connection, of_kind, {id_: text for id_, its, text in older if its == kind})
-        candidates.write(connection, {id_: of_kind.features(text).family_hash for id_, text in notations.items()})
+        subject_of_kind = subject if kind == subject.name else subject_of(kind)
+        texts = {id_: text for id_, own_kind, text in older if own_kind == kind}
+        notations = candidates.notations(connection, subject_of_kind, texts)
+        families = {id_: subject_of_kind.features(text).family_hash for id_, text in notations.items()}
+        candidates.write(connection, families)
 
 
-MOST = 10_000  # candidates; those with the best score
+MAX_MEASURED = 10_000  # candidates; those with the best score
 
 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
@@ -94,13 +98,12 @@ def best_candidates(connection: Connection, built: Built, n: int, part: Candidat
 
 def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
     """Returns the candidates that have a score, best first, with the results of the terminal rung."""
-    top = best_candidates(connection, built, MOST)
+    top = best_candidates(connection, built, MAX_MEASURED)
     rung = built.rungs[built.terminal]
     derived = [prop.settings_hash for prop in rung.spec.derived]
     known = pooled.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
-    return [
-        MeasuredCandidate(
-            one.text, one.score, one.seq, {name: q.value for name, q in (known.get(id_) or {}).items()}, one.key
-        )
-        for id_, one in top.items()
-    ]
+    measured = []
+    for id_, scored in top.items():
+        values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}
+        measured.append(MeasuredCandidate(scored.text, scored.score, scored.seq, values, scored.key))
+    return measured

@@ -18,7 +18,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.candidates import rung_values
 from sciagent.store.views.episodes import PredictionMade, predictions_made
 
-CHUNK = 500
+PREDICTIONS_PER_READ = 500
 
 
 COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
@@ -26,12 +26,18 @@ COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this 
 
 def read(predicted: Any) -> dict[str, tuple[float, float]]:
     """Returns (value, error) by property from the predictions of a proposal; invalid ones are left out."""
+    if not isinstance(predicted, dict):
+        return {}
     predictions = {}
-    for name, stated in predicted.items() if isinstance(predicted, dict) else ():
-        if isinstance(stated, dict):
-            numbers = [float(x) for x in (stated.get("value"), stated.get("error")) if isinstance(x, int | float)]
-            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
-                predictions[str(name)] = numbers[0], numbers[1]
+    for name, stated in predicted.items():
+        if not isinstance(stated, dict):
+            continue
+        value = stated.get("value")
+        error = stated.get("error")
+        if not isinstance(value, int | float) or not isinstance(error, int | float):
+            continue
+        if math.isfinite(float(value)) and math.isfinite(float(error)) and error >= 0:
+            predictions[str(name)] = float(value), float(error)
     return predictions
 
 
@@ -125,16 +131,23 @@ def answered(
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
     stream = iter(predictions)
     units = row.units
-    while chunk := list(islice(stream, CHUNK)):
-        stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
+    while True:
+        chunk = list(islice(stream, PREDICTIONS_PER_READ))
+        if not chunk:
+            return
+        prediction_of_id = {}
+        for prediction in chunk:
+            predicted = read(prediction.predicted)
+            if predicted:
+                prediction_of_id[int(prediction.candidate_id)] = prediction, predicted
         for rung in paid:
-            for id_, values in rung_values(connection, list(stated), rung).items():
-                prediction, expected = stated[id_]
+            for id_, values in rung_values(connection, list(prediction_of_id), rung).items():
+                prediction, predicted = prediction_of_id[id_]
                 for name, quantity in (values or {}).items():
-                    if name in expected:
-                        numbers = stated_in(name, *expected[name], units)
+                    if name in predicted:
+                        value, error = stated_in(name, *predicted[name], units)
                         answer = shown_quantity(name, quantity, units).value
-                        yield AnsweredPrediction(rung, name, prediction, *numbers, answer)
+                        yield AnsweredPrediction(rung, name, prediction, value, error, answer)
 
 
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:

@@ -21,7 +21,7 @@ from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.learning import policies
 from sciagent.verification.sandbox.host import Worker
 
-ROOM = 8  # most candidates that one call may propose
+MAX_PROPOSALS = 8  # most candidates that one call may propose
 
 
 class McpEpisode:
@@ -74,12 +74,13 @@ class McpEpisode:
             with built.ledger.read() as connection:
                 asked = trajectories.now(connection)
             number = self._turns
-            bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
+            bench = AgentWorkbench(built, self._worker, self._owner, room=MAX_PROPOSALS, trajectory=self._number)
             seed = turn_seed(built, self._number, number)
-            more: dict[str, Any] = {"limits": built.edit_limits(), "numbered": self._numbered, "subject": built.subject}
-            seen = self._tools.call(name, text, bench, seed=seed, **more)
-            calls = [call_record(name, text, seen)]
-            observations = [to_json(Message("tool", seen.text, name=name[:64]))]
+            observation = self._tools.call(
+                name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject
+            )
+            calls = [call_record(name, text, observation)]
+            observations = [to_json(Message("tool", observation.text, name=name[:64]))]
             with built.ledger.begin() as connection:
                 watermarks.lock(connection, built.row.id)
                 new = NewTurn(
@@ -94,4 +95,4 @@ class McpEpisode:
                 )
                 bench.commit(connection, trajectories.write_turn(connection, self._id, new))
             self._turns += 1
-            return seen
+            return observation

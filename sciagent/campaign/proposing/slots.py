@@ -1,4 +1,7 @@
-"""Slots of proposers, and scripts as sources of candidates."""
+"""The contract of a source of candidates, the slot of a proposer, and scripts as sources of candidates.
+
+The seed of a turn and the number of the next episode are made here, too.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class ProposerSlot:
 
     def settings(self) -> Mapping[str, Any]:
         """Returns the settings that are stored with the trajectories."""
-        return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
+        settings = self.spec.model_dump(mode="json")
+        if self.name:
+            settings["name"] = self.name
+        return settings
 
 
 class Source(Protocol):
@@ -122,16 +128,16 @@ class ScriptSource:
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
         with built.ledger.read() as connection:
             asked = trajectories.now(connection)
-        cursor = self._proposer.turn(
-            bench, Turn(number, turn_seed(built, self._slot.number, number), self._cursor), limit
-        )
+        seed = turn_seed(built, self._slot.number, number)
+        cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
         if cursor is None:
             return None
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            made = bench.calls, bench.observations, bench.cost
-            new = NewTurn(number, cursor, *made, self._proposer.name, asked=asked)
-            bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
+            proposer = self._proposer.name
+            new_turn = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, proposer, asked=asked)
+            turn_id = trajectories.write_turn(connection, self._trajectory_id, new_turn)
+            bench.commit(connection, turn_id)
         self._number = number
         self._cursor = cursor
         return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)

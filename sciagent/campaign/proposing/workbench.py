@@ -29,9 +29,9 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.spend import Bill, book_many
 from sciagent.store.results import candidates
 
-MAX_TEXT = 4000  # characters stored of a proposed text
-ALIKE = 20  # most candidates of one family and formula that a proposal is matched with
-LISTED = 5  # most molecules that an event on protonation states names
+MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text
+MAX_COMPARED = 20  # most candidates of one family and formula that a proposal is matched with
+MAX_LISTED = 5  # most molecules that an event on protonation states names
 
 
 class FreshCandidate(NamedTuple):
@@ -72,7 +72,11 @@ class CampaignWorkbench:
     @property
     def cost(self) -> Cost:
         """Cost of the fast and inline rungs in this turn, and of the proposer's own computation."""
-        return sum((result.cost for entry in self._entries for _, result in entry.computed), self._charged)
+        total = self._charged
+        for entry in self._entries:
+            for _, result in entry.computed:
+                total += result.cost
+        return total
 
     @property
     def calls(self) -> Sequence[Mapping[str, Any]]:
@@ -92,7 +96,8 @@ class CampaignWorkbench:
         entries = [self._parse(proposal) for proposal in proposals]
         fresh = self._mark_duplicates(entries)
         for rung in self._built.fast:
-            self._run_fast(rung, [e for e in fresh if e.place is None or e.place.standing is Standing.OPEN])
+            open_entries = [e for e in fresh if e.place is None or e.place.standing is Standing.OPEN]
+            self._run_fast(rung, open_entries)
         for entry in fresh:
             if entry.place is None:
                 self._place(entry)
@@ -144,14 +149,16 @@ class CampaignWorkbench:
         for entry, key in parsed:
             if key in self._new_keys:
                 entry.status = "duplicate"
-            elif (twin := self._twin(entry)) is not None:
-                entry.status = "duplicate"
-                entry.candidate = twin
-                entry.notation = self._built.subject.notation(twin)
-                entry.detail = f"the same structure as {twin.text} ({twin.key[:8]}), although not to the last digit"
-            else:
+                continue
+            twin = self._twin(entry)
+            if twin is None:
                 self._new_keys.add(key)
                 fresh.append(entry)
+                continue
+            entry.status = "duplicate"
+            entry.candidate = twin
+            entry.notation = self._built.subject.notation(twin)
+            entry.detail = f"the same structure as {twin.text} ({twin.key[:8]}), although not to the last digit"
         return fresh
 
     def _twin(self, entry: BenchEntry) -> Candidate | None:
@@ -160,18 +167,19 @@ class CampaignWorkbench:
         candidate = entry.candidate
         if candidate is None or not subject.matches:
             return None
-        place = subject.features(entry.notation).family_hash, candidate.formula
-        own = self._by_family.setdefault(place, [])
-        if (
-            twin := next((each for each in [*own, *self._alike(*place)] if subject.same(candidate, each)), None)
-        ) is None:
-            own.append(candidate)
-        return twin
+        family_hash = subject.features(entry.notation).family_hash
+        of_this_turn = self._by_family.setdefault((family_hash, candidate.formula), [])
+        of_campaign = self._campaign_family(family_hash, candidate.formula)
+        for other in [*of_this_turn, *of_campaign]:
+            if subject.same(candidate, other):
+                return other
+        of_this_turn.append(candidate)
+        return None
 
-    def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
+    def _campaign_family(self, family_hash: str, formula: str) -> list[Candidate]:
         """Returns the candidates of the campaign with this family and formula."""
         with self._built.ledger.read() as connection:
-            ids = candidates.alike(connection, self._built.row.id, family_hash, formula, ALIKE)
+            ids = candidates.alike(connection, self._built.row.id, family_hash, formula, MAX_COMPARED)
             return list(candidates.load(connection, ids).values())
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
@@ -191,7 +199,7 @@ class CampaignWorkbench:
             entry.turn_id = turn_id
         book_many(connection, [Bill(self._built.row.id, None, None, self._charged)])
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
-        described = self._described([entry for entry, _ in parsed])
+        described = self._described_candidates([entry for entry, _ in parsed])
         notes = novelty_notes(connection, self._built.subject, described)
         ids = candidates.enter(connection, [candidate for _, candidate in parsed])
         fresh_features = [each for each, note in zip(described, notes, strict=True) if note["candidate"]]
@@ -207,7 +215,7 @@ class CampaignWorkbench:
         self._write_parents(connection, fresh)
         self._write_results(connection, fresh, ids)
 
-    def _described(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
+    def _described_candidates(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
         """Returns key, family and fingerprint of the candidates of parsed proposals."""
         subject = self._built.subject
         return [(e.candidate.key, subject.features(e.notation)) for e in entries if e.candidate]
@@ -287,17 +295,27 @@ class CampaignWorkbench:
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == self._built.subject.screen:
-                said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
-                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=new.entry.turn_id, **said)
+                log_blocked(
+                    connection,
+                    self._built.row.id,
+                    key=key,
+                    text=given.text,
+                    reason=place.reason or "",
+                    detail=place.detail,
+                    turn_id=new.entry.turn_id,
+                    operation=given.operation[:100],
+                )
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
-        made = [(new.entry.made, new.candidate.text) for new in fresh if new.entry.made]
-        unsure = [smiles for one, smiles in made if one.is_ambiguous]
-        failed = [smiles for one, smiles in made if one.fault]
-        for kind, smiles in ((campaigns.AMBIGUOUS_STATE, unsure), (campaigns.NO_STATE, failed)):
+        standardised = [(new.entry.made, new.candidate.text) for new in fresh if new.entry.made]
+        ambiguous = [smiles for made, smiles in standardised if made.is_ambiguous]
+        without_state = [smiles for made, smiles in standardised if made.fault]
+        for kind, smiles in ((campaigns.AMBIGUOUS_STATE, ambiguous), (campaigns.NO_STATE, without_state)):
             if smiles:
-                campaigns.log_event(connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:LISTED]})
+                campaigns.log_event(
+                    connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:MAX_LISTED]}
+                )
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         known = candidates.ids_of(connection, set(chain.from_iterable(new.entry.given.parents for new in fresh)))
@@ -317,10 +335,11 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
-        """Writes one attempt for what a fast rung computed in a turn; of an inline rung, one for each candidate."""
-        mine = [entry for entry in self._entries if entry.turn_id == turn_id]
+        """Writes the results of a rung in a turn: one attempt for a fast rung, one for each candidate for an inline
+        rung."""
+        entries_of_turn = [entry for entry in self._entries if entry.turn_id == turn_id]
         batch = []
-        for entry in mine:
+        for entry in entries_of_turn:
             for computed_rung, result in entry.computed:
                 if computed_rung is rung and entry.candidate:
                     batch.append((entry.candidate, result))
@@ -338,18 +357,22 @@ class CampaignWorkbench:
             )
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
-        of_rung = {"campaign_id": self._built.row.id, "rung_id": rung.id}
-        for part in [results] if rung.is_fast else [[result] for result in results]:
-            complete_direct(connection, self._owner, part, **of_rung, turn_id=turn_id)
+        results_by_attempt = [results] if rung.is_fast else [[result] for result in results]
+        for attempt in results_by_attempt:
+            complete_direct(
+                connection, self._owner, attempt, campaign_id=self._built.row.id, rung_id=rung.id, turn_id=turn_id
+            )
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
+        """Writes a decision for each new candidate of which a rung reused evidence."""
+        shared = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
         rows = []
         for new in fresh:
             for rung, evidence_id in new.entry.reused:
-                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike})
+                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **shared})
         standings.decide(connection, self._built.row.id, rows)
 
 
 def _stored(text: str) -> str:
-    return text[:MAX_TEXT].replace("\0", "\\0")
+    """Returns a proposed text as the ledger stores it: limited in length, without NUL characters."""
+    return text[:MAX_TEXT_LENGTH].replace("\0", "\\0")

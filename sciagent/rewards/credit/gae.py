@@ -20,7 +20,7 @@ def advantages(
     decay: lambda; 0 trusts the value head, 1 trusts the rewards. An undecided reward leaves the advantages of its own
     turn and of earlier turns undecided. Raises ValueError if the lengths differ.
     """
-    found: list[float | None] = []
+    advantages_from_end: list[float | None] = []
     later_advantage: float | None = 0.0
     later_value = 0.0
     for reward, value in zip(reversed(rewards), reversed(values), strict=True):
@@ -28,5 +28,5 @@ def advantages(
         carried = None if later_advantage is None else discount * decay * later_advantage
         later_advantage = plus(surprise, carried)
         later_value = value
-        found.append(later_advantage)
-    return found[::-1]
+        advantages_from_end.append(later_advantage)
+    return advantages_from_end[::-1]

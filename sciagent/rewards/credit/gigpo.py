@@ -19,21 +19,24 @@ def advantages(rewards: Group, states: Sequence[Sequence[Hashable]], weight: flo
     states: (siblings, turns) the anchor state in which each turn began. A turn whose state no other sibling met has no
     second part. Shape (siblings, turns). Raises ValueError if the shapes differ.
     """
-    met: dict[Hashable, list[tuple[int, float | None]]] = defaultdict(list)  # sibling, return-to-go
+    turns_by_state: dict[Hashable, list[tuple[int, float | None]]] = defaultdict(list)  # sibling, return-to-go
     to_go = [returns(episode) for episode in rewards]
-    for sibling, (values, known) in enumerate(zip(to_go, states, strict=True)):
-        for value, state in zip(values, known, strict=True):
-            met[state].append((sibling, value))
-    return [
-        [
-            plus(first, _among(value, [other for place, other in met[state] if place != sibling], weight))
-            for first, value, state in zip(firsts, to_go[sibling], states[sibling], strict=True)
-        ]
-        for sibling, firsts in enumerate(outcome.advantages(rewards))
-    ]
+    for sibling, (values, states_of_episode) in enumerate(zip(to_go, states, strict=True)):
+        for value, state in zip(values, states_of_episode, strict=True):
+            turns_by_state[state].append((sibling, value))
+    result = []
+    for sibling, outcome_advantages in enumerate(outcome.advantages(rewards)):
+        sums = []
+        turns = zip(outcome_advantages, to_go[sibling], states[sibling], strict=True)
+        for outcome_advantage, value, state in turns:
+            others = [other_value for other, other_value in turns_by_state[state] if other != sibling]
+            sums.append(plus(outcome_advantage, _among(value, others, weight)))
+        result.append(sums)
+    return result
 
 
 def _among(value: float | None, others: Sequence[float | None], weight: float) -> float | None:
+    """Returns the weighted advantage of a return over the mean of the others; 0 without others, None if undecided."""
     if value is None:
         return None
     baseline = mean_of(others)

@@ -77,11 +77,11 @@ def advantages(
 
 
 def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float | None:
-    """Returns what `rest` is worth more together with `later`. Other families cancel and may be undecided."""
+    """Returns how much more `rest` is worth together with `later`; families without a candidate of `later` cancel."""
     touched = _touched(rest, later)
-    kept = [find for find in rest if touched.intersection(find.families)]
-    together = worth([*kept, *later], weight)
-    without = worth(kept, weight)
+    touched_rest = [find for find in rest if touched.intersection(find.families)]
+    together = worth([*touched_rest, *later], weight)
+    without = worth(touched_rest, weight)
     return None if together is None or without is None else together - without
 
 

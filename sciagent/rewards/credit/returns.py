@@ -21,12 +21,15 @@ def returns(rewards: Numbers) -> list[float | None]:
 
     An undecided reward leaves the returns of its own turn and of earlier turns undecided, not those of later turns.
     """
-    return list(accumulate(reversed(rewards), plus))[::-1]
+    sums_from_end = list(accumulate(reversed(rewards), plus))
+    return sums_from_end[::-1]
 
 
 def outcome_of(rewards: Numbers) -> float | None:
     """Returns the sum of an episode's rewards; None if one is undecided. An episode without turns has 0."""
-    return next(iter(returns(rewards)), 0.0)
+    if not rewards:
+        return 0.0
+    return returns(rewards)[0]
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:
@@ -44,5 +47,11 @@ def above_others(values: Numbers) -> list[float | None]:
         return list(values)
     decided = [value for value in values if value is not None]
     total = sum(decided)
-    others = len(decided) - 1
-    return [None if value is None or not others else value - (total - value) / others for value in values]
+    others = len(decided) - 1  # number of other decided values
+    differences: list[float | None] = []
+    for value in values:
+        if value is None or others == 0:
+            differences.append(None)
+        else:
+            differences.append(value - (total - value) / others)
+    return differences

@@ -18,7 +18,8 @@ def advantages(rewards: Group) -> list[list[float | None]]:
     to_go = [returns(episode) for episode in rewards]
     centred: list[list[float | None]] = [[] for _ in to_go]
     for turn in range(max(map(len, to_go), default=0)):
-        reached = [place for place, episode in enumerate(to_go) if turn < len(episode)]
-        for place, advantage in zip(reached, above_others([to_go[place][turn] for place in reached]), strict=True):
-            centred[place].append(advantage)
+        siblings = [sibling for sibling, episode in enumerate(to_go) if turn < len(episode)]
+        differences = above_others([to_go[sibling][turn] for sibling in siblings])
+        for sibling, advantage in zip(siblings, differences, strict=True):
+            centred[sibling].append(advantage)
     return centred

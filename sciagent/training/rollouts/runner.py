@@ -65,7 +65,7 @@ class StepWriter(CampaignWorkbench):
         by_key = {candidate.key: candidate for _, candidate in parsed}
         old = candidates.ids_of(connection, by_key)
         ids = candidates.enter(connection, by_key.values())
-        described = dict(self._described([entry for entry, _ in parsed]))
+        described = dict(self._described_candidates([entry for entry, _ in parsed]))
         candidates.write(connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old})
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
         present = standings.members(connection, self._built.row.id, list(ids.values()))

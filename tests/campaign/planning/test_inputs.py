@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.planning.inputs import UNKNOWN
+from sciagent.campaign.planning.inputs import UNKNOWN_CORRELATION
 from tests.campaign.planning.fake_ladder import Dipole, Elsewhere, Maker, Top, Unknown, rung
 
 
 def test_where_no_correlation_is_known_it_says_so_and_does_not_decide(planned: Maker) -> None:
     found = planned((Unknown, 15.0), (Top, 60.0), budget="{core_seconds: 6000}")
     [tells] = rung(found, "unknown")["tells"]
-    assert (tells["kind"], tells["low"], tells["high"]) == ("unknown", *UNKNOWN)
+    assert (tells["kind"], tells["low"], tells["high"]) == ("unknown", *UNKNOWN_CORRELATION)
     assert rung(found, "unknown")["verdict"] == "cannot be said"
     assert any("Where no correlation is declared" in text for text in found["assumptions"])
 
@@ -17,7 +17,7 @@ def test_where_no_correlation_is_known_it_says_so_and_does_not_decide(planned: M
 def test_a_prior_against_another_level_is_told_and_trusted_less(planned: Maker) -> None:
     found = planned((Elsewhere, 1.0), (Top, 60.0), budget="{core_seconds: 6000}")
     [tells] = rung(found, "elsewhere")["tells"]
-    assert tells["kind"] == "elsewhere" and tells["low"] == UNKNOWN[0] and 0.9 < tells["high"] < 1
+    assert tells["kind"] == "elsewhere" and tells["low"] == UNKNOWN_CORRELATION[0] and 0.9 < tells["high"] < 1
     assert "fake.other" in tells["why"] and "fake.top" in tells["why"]
 
 

@@ -206,8 +206,8 @@ def test_a_slow_look_is_not_repeated_for_a_batch_that_the_budget_refuses(ran: tu
         assert isinstance(pricing, Pricing)
         for took in (0.0, 2.0, 2.0):
             pricing.choose(connection, 4, False, set(map(Position, range(9))), set(kept.ids[:3].tolist()))
-            looks.append(pricing._asked_at)
-            pricing._took = took
+            looks.append(pricing._evaluated_at)
+            pricing._evaluation_seconds = took
             pricing._queue.clear()
     assert looks[0] < looks[1] == looks[2]
 

@@ -187,7 +187,7 @@ def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
 def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outlook, "MANY", 3)
+    monkeypatch.setattr(outlook, "MAX_CANDIDATES", 3)
     assert "is not worked out here" in told(ledger, standing(ledger, "open")[0])["why"]
 
 
@@ -195,7 +195,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = told(ledger, id_ := standing(ledger, "open")[0])["outlook"]
-    monkeypatch.setattr(outlook, "COMPARED", 0)
+    monkeypatch.setattr(outlook, "MAX_COMPARED", 0)
     alone = told(ledger, id_)["outlook"]
     assert alone["ahead"] is None and "more for its cost" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-5)

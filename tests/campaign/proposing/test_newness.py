@@ -56,7 +56,7 @@ def test_the_nearest_is_by_tanimoto_as_rdkit_has_it(ledger: Ledger) -> None:
 
 
 def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newness, "COMPARED", 3)
+    monkeypatch.setattr(newness, "MAX_COMPARED", 3)
     propose(ledger, "Cc1ccccc1", *("C" * n for n in range(1, 6)))
     [note] = propose(ledger, "CCc1ccccc1")
     assert note["compared"] == 3
@@ -67,7 +67,7 @@ def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPat
 def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newness, "FILLED", 2)
+    monkeypatch.setattr(newness, "MAX_FILLED", 2)
     imported = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
     with ledger.begin() as connection:
         candidates.enter(connection, imported)
