@@ -33,7 +33,7 @@ from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.rollouts.side_by_side import FastRungs
-from sciagent.training.settings import BEGINNING, BEGINNINGS
+from sciagent.training.settings import BEGINNING_PATTERN, BEGINNINGS
 
 _CC = t.campaign_candidate.c
 
@@ -49,7 +49,7 @@ class GroupBeginning(NamedTuple):
 
 def beginning(text: str) -> GroupBeginning:
     """Reads `now`, `seeds`, or one of them with the number of drawn candidates, as in `seeds:8`. Raises UsageError."""
-    if re.match(BEGINNING, text) is None:
+    if re.match(BEGINNING_PATTERN, text) is None:
         raise UsageError(f'from: "{text}" is none of {BEGINNINGS}')
     of, _, number = text.partition(":")
     return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
