@@ -199,7 +199,7 @@ def _open(
     return Group(row, frozen, episodes)
 
 
-def open_ones(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
+def continue_open_groups(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
     """Returns the groups that are open in the ledger, with their episodes as of the last turn.
 
     A group that began with other tools, another policy or another version of sciagent is marked as broken and left
