@@ -27,7 +27,7 @@ from sciagent.training.exports.formats import (
     verl_conversations,
     verl_tokens,
 )
-from sciagent.training.exports.source import UNKNOWN, DatasetFolder
+from sciagent.training.exports.source import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
@@ -92,8 +92,8 @@ def card(source: DatasetFolder, exported: ExportedDataset, exporter: Exporter, c
 
 def _licence(licence: str) -> list[str]:
     """Returns the licence as Hugging Face names it: in small letters, or as another one with a link."""
-    if licence == UNKNOWN:
-        return [f"license: {UNKNOWN}"]
+    if licence == UNKNOWN_LICENCE:
+        return [f"license: {UNKNOWN_LICENCE}"]
     if "://" in licence:
         return ["license: other", f"license_link: {licence}"]
     return [f"license: {licence.lower()}"]
