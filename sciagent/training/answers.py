@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.skills import Skill
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
 from sciagent.rewards.contract import Settlement
@@ -251,7 +252,7 @@ def hindsight(
 
 def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
     """Yields the turns of episodes without the proposer's skills, with the skills' texts as the hint for a teacher."""
-    skills = []
+    skills: list[Skill] = []
     for _, proposer in campaign.built.spec.proposers:
         skills += getattr(proposer, "skills", ())
     hint = "\n\n".join(skill.prompt_text for skill in skills)

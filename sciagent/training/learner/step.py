@@ -329,7 +329,7 @@ class Learner:
         """
         if self.accelerator.distributed_type is not DistributedType.FSDP:
             return None
-        weights = self.state()["weights"]
+        weights: Mapping[str, Any] = self.state()["weights"]
         if self.settings.critic is None:
             return weights
         return {name.removeprefix("policy."): weight for name, weight in weights.items()}

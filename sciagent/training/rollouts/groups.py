@@ -221,7 +221,7 @@ def continue_open_groups(connection: Connection, built: Built, spec: LlmSpec, pi
     """
     continued_groups = []
     for row in groups.of_campaign(connection, built.row.id, "open"):
-        has_same_pins = Pins(row.tool_set_id, row.policy_id) == pins
+        has_same_pins = row.tool_set_id == pins.tool_set_id and row.policy_id == pins.policy_id
         if has_same_pins and row.code_version == code_version():
             continued_groups.append(continued_group(connection, built, row, spec))
         else:
