@@ -1,8 +1,7 @@
 """Exports a data set into a folder: the files of a format, and a card.
 
-The formats to which data sets can be exported.
-
-The card of an export: README.md, with the licence and the origin of the data set, and the data set's own card.
+`FORMATS` has the formats to which data sets can be exported. `card` makes README.md, with the licence and the origin of
+the data set, and the data set's own card. `export` writes the folder.
 """
 
 from __future__ import annotations
@@ -115,11 +114,13 @@ def _configurations(splits: dict[str, str], exported: ExportedDataset) -> list[s
 
 def _deeper(text: str) -> list[str]:
     """Returns the lines of a card with its headings two levels deeper."""
-    fenced = False
+    is_code = False
     lines = []
     for line in text.splitlines():
-        fenced ^= line.startswith("```")
-        lines.append(f"##{line}" if line.startswith("#") and not fenced else line)
+        if line.startswith("```"):
+            is_code = not is_code
+        is_heading = line.startswith("#") and not is_code
+        lines.append(f"##{line}" if is_heading else line)
     return lines
 
 
