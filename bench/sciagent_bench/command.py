@@ -308,7 +308,7 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
         if costs:
             means = [interval[0] for interval in costs.values()]
             bars = _bars(list(costs.values()))
-            look = {"color": colour, "fmt": "D", "markerfacecolor": "none", "capsize": 3}
+            look: dict[str, Any] = {"color": colour, "fmt": "D", "markerfacecolor": "none", "capsize": 3}
             axes.errorbar(means, list(costs), xerr=bars, label=None if recalls else name, **look)
     note = "(filled: budget; hollow: cost of a recall)"
     axes.set(xscale="log", xlabel=f"cost, share of the terminal rung for all  {note}")
