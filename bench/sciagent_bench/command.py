@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -17,8 +18,8 @@ from sciagent.cli.shared import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-SIZE = 20_000
-TOP = 0.01
+SIZE = 20_000  # candidates of a family
+TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ def _over_tables(
         if not json:
             say(name)
             _print(results[name])
-    rival = list(next(iter(results.values())))[-1]
+    first_result = next(iter(results.values()))
+    rival = list(first_result)[-1]
     summary = compared(results, rival)
     if json:
         put_json({"tables": results, "summary": {"rival": rival, "schedulers": summary}})
@@ -179,21 +181,22 @@ def _over_tables(
     table = plain_table(
         f"cost of 90 % of the hits, as a multiple of {rival}'s", "scheduler", *results, "geometric mean"
     )
-    for name, found in summary.items():
-        cells = (found["ratios"].get(of) for of in results)
-        table.add_row(name, *("–" if x is None else f"{x:.2f}" for x in (*cells, found["geometric_mean"])))
+    for name, comparison in summary.items():
+        ratios = [comparison["ratios"].get(table_name) for table_name in results]
+        ratios.append(comparison["geometric_mean"])
+        table.add_row(name, *("–" if ratio is None else f"{ratio:.2f}" for ratio in ratios))
     show(table)
 
 
 def _noise(text: str | None) -> float | None:
-    """Returns the cost of the worthless rung."""
+    """Returns the cost of the worthless rung, as a share of the terminal rung's; None without such a rung."""
     if text is None:
         return None
     kind, _, cost = text.partition(":")
     try:
         share = float(cost)
     except ValueError:
-        share = -1.0
+        share = math.nan
     if kind != "noise" or not 0 <= share < 1:
         raise UsageError(f'--add-rung "{text}" is not noise:COST, such as noise:0.05')
     return share
@@ -242,6 +245,7 @@ def _source(
 
 
 def _listed(text: str) -> list[str]:
+    """Returns the names in a text with commas, each once."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
@@ -295,17 +299,17 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
     axes = figure.subplots()
     for place, (name, outcome) in enumerate(schedulers.items()):
         colour = f"C{place % 10}"
-        recall = [(float(at), *value) for at, value in outcome["recall"].items() if value]
-        cost = [(value[0], float(at), *value[1:]) for at, value in outcome["cost_to"].items() if value]
-        if recall:
-            x, y, *_ = zip(*recall, strict=True)
-            axes.errorbar(x, y, _bars(recall, 1), color=colour, fmt="o-", capsize=3, markersize=5, label=name)
-        if cost:
-            x, y, *_ = zip(*cost, strict=True)
-            label = None if recall else name
-            axes.errorbar(
-                x, y, None, _bars(cost, 0), color=colour, fmt="D", markerfacecolor="none", capsize=3, label=label
-            )
+        recalls = {float(budget): interval for budget, interval in outcome["recall"].items() if interval}
+        costs = {float(recall): interval for recall, interval in outcome["cost_to"].items() if interval}
+        if recalls:
+            means = [interval[0] for interval in recalls.values()]
+            bars = _bars(list(recalls.values()))
+            axes.errorbar(list(recalls), means, bars, color=colour, fmt="o-", capsize=3, markersize=5, label=name)
+        if costs:
+            means = [interval[0] for interval in costs.values()]
+            bars = _bars(list(costs.values()))
+            look: dict[str, Any] = {"color": colour, "fmt": "D", "markerfacecolor": "none", "capsize": 3}
+            axes.errorbar(means, list(costs), xerr=bars, label=None if recalls else name, **look)
     note = "(filled: budget; hollow: cost of a recall)"
     axes.set(xscale="log", xlabel=f"cost, share of the terminal rung for all  {note}")
     axes.set(ylim=(0, 1.03), ylabel="recall of the hits")
@@ -316,6 +320,11 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
         figure.savefig(path, dpi=150)
 
 
-def _bars(points: Any, of: int) -> list[list[float]]:
-    """Returns the lengths of error bars below and above. points: (x, y, low, high). of: index of the coordinate."""
-    return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]
+def _bars(intervals: Sequence[Any]) -> list[list[float]]:
+    """Returns the lengths of error bars below and above the means. intervals: (mean, low, high); low may be None."""
+    below = []
+    above = []
+    for mean, low, high in intervals:
+        below.append(0.0 if low is None else abs(mean - low))
+        above.append(0.0 if low is None else abs(mean - high))
+    return [below, above]

@@ -14,18 +14,20 @@ from sciagent.errors import UnknownNameError
 from sciagent.scheduling.arrays import Array
 from sciagent_bench.simulate import Truth
 
-Draw = Callable[[int], Array]  # n to (n,) draws of mean 0 and variance 1
+Draw = Callable[[int], Array]
+"""Returns (n,) draws of mean 0 and variance 1."""
 Maker = Callable[[np.random.Generator, int], Array]
+"""Returns the scores of n candidates, (n, 4), terminal rung last."""
 
-STEEP = (1.0, 10.0, 100.0, 1000.0)
-FLAT = (1.0, 3.0, 10.0, 30.0)
-LOADS = (0.5, 0.7, 0.9)
-FOOLED = 0.03  # fraction of the ordinary candidates that are false positives, in false-positives
-RISE = 1.3  # rise of the mean, in standard deviations, in drift
-SLOPE = 0.3  # change of the log of the noise per unit of the truth, in heteroscedastic
-FAILS = 0.05
-FAILS_AT = 2
-FAILS_HIGH = 0.4  # rate for all; for the best tenth, this rung and this rate; in failures
+STEEP = (1.0, 10.0, 100.0, 1000.0)  # costs of the rungs
+FLAT = (1.0, 3.0, 10.0, 30.0)  # costs of the rungs of the family `flat`
+LOADS = (0.5, 0.7, 0.9)  # correlations of the lower rungs with the terminal one
+FOOLED = 0.03  # in false-positives: fraction of the ordinary candidates that are false positives
+RISE = 1.3  # in drift: rise of the mean, in standard deviations
+SLOPE = 0.3  # in heteroscedastic: change of the log of the noise per unit of the truth
+FAILS = 0.05  # in failures: rate at which every rung fails
+FAILS_AT = 2  # in failures: the rung that fails more often on the best tenth
+FAILS_HIGH = 0.4  # in failures: rate at which that rung fails on the best tenth
 
 
 def below(truth: Array, loads: tuple[float, ...], draw: Draw, noise: Array | float = 1.0) -> Array:
@@ -57,7 +59,8 @@ def _heavy_tails(rng: np.random.Generator, n: int) -> Array:
 
 def _tail_dependent(rng: np.random.Generator, n: int) -> Array:
     truth = rng.standard_normal(n)
-    bulk, tail = (below(truth, loads, rng.standard_normal) for loads in (LOADS, (0.25, 0.35, 0.6)))
+    bulk = below(truth, LOADS, rng.standard_normal)
+    tail = below(truth, (0.25, 0.35, 0.6), rng.standard_normal)
     return np.where((truth > np.quantile(truth, 0.9))[:, None], tail, bulk)
 
 

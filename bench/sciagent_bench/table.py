@@ -23,18 +23,20 @@ from sciagent_bench.case import Case
 from sciagent_bench.known_rungs import NOTHING, SIGNS, KnownRungs
 from sciagent_bench.simulate import Truth
 
-EMPTY = ("", "nan", "na", "none", "null")
+EMPTY_CELLS = ("", "nan", "na", "none", "null")
 
 
 @dataclass(frozen=True)
 class TableRung:
+    """A rung whose answers are a column of the table."""
+
     column: str
     cost: float
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The cells of a file. rows: as long as the header. lines: last line of each row in the file."""
+    """The cells of a file. rows: each as long as the header. lines: number of the last line of each row in the file."""
 
     path: Path
     header: list[str]
@@ -42,6 +44,7 @@ class Sheet:
     lines: list[int]
 
     def texts(self, column: str) -> list[str]:
+        """Returns the cells of a column. Raises InputFileError for an unknown column."""
         if column not in self.header:
             raise InputFileError(
                 f'{self.path}:1:1: no column "{column}"{did_you_mean(column, self.header)}; '
@@ -51,14 +54,17 @@ class Sheet:
         return [row[place].strip() for row in self.rows]
 
     def numbers(self, column: str) -> Array:
-        """Returns (n,) values, NaN for empty cells."""
-        texts = self.texts(column)
-        values = [_number(text) for text in texts]
-        if None in values:
-            raise self.fault(column, values.index(None), f'"{texts[values.index(None)]}" is no finite number')
+        """Returns (n,) values, NaN for empty cells. Raises InputFileError for a cell that is no number."""
+        values = []
+        for row, text in enumerate(self.texts(column)):
+            value = _number(text)
+            if value is None:
+                raise self.fault(column, row, f'"{text}" is no finite number')
+            values.append(value)
         return np.array(values, dtype=float)
 
     def fault(self, column: str, row: int, what: str) -> InputFileError:
+        """Returns the error about a cell. row: its place among the rows, from 0."""
         return InputFileError(f"{self.path}:{self.lines[row]}:{self.header.index(column) + 1}: {column}: {what}")
 
 
@@ -71,9 +77,11 @@ def read_case(
     features: Sequence[str] = (),
     known: KnownRungs = NOTHING,
 ) -> Case:
-    """Reads a case. goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too.
-    features: columns for the similarity of structures, in place of the identifier. known: of the rungs, before any
-    answer. Raises UsageError with the place."""
+    """Reads a case. Raises UsageError with the place.
+
+    goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too. features: columns
+    for the similarity of structures, in place of the identifier. known: what is known of the rungs before any answer.
+    """
     sheet = read_sheet(path)
     scores = np.column_stack([sheet.numbers(rung.column) for rung in rungs])
     sign = SIGNS[goal]
@@ -101,7 +109,8 @@ def parse_rungs(text: str) -> tuple[TableRung, ...]:
             raise UsageError(f'rung "{part.strip()}": a cost is not below 0')
         rungs.append(TableRung(column.strip(), value))
     names = [rung.column for rung in rungs]
-    if repeated := {name for name in names if names.count(name) > 1}:
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
         raise UsageError(f"rung {', '.join(sorted(repeated))} is named twice")
     if not rungs[-1].cost:
         raise UsageError(f'rung "{names[-1]}": the last one, the truth, must cost something')
@@ -109,6 +118,7 @@ def parse_rungs(text: str) -> tuple[TableRung, ...]:
 
 
 def read_sheet(path: Path) -> Sheet:
+    """Reads a CSV file with a header. Raises UsageError or InputFileError, with the place."""
     line = 1
     try:
         with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
@@ -154,10 +164,12 @@ def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -
 
 def _is_numeric(texts: Sequence[str]) -> bool:
     """Returns whether most cells are numbers; a text among them is then a mistake, not a label."""
-    return sum(_number(text) is not None and text.lower() not in EMPTY for text in texts) > len(texts) / 2
+    numbers = [text for text in texts if text.lower() not in EMPTY_CELLS and _number(text) is not None]
+    return len(numbers) > len(texts) / 2
 
 
 def _filled(sheet: Sheet, column: str) -> Array:
+    """Returns the numbers of a column. Raises InputFileError for an empty cell."""
     values = sheet.numbers(column)
     if np.isnan(values).any():
         raise sheet.fault(column, int(np.argmax(np.isnan(values))), "empty; a feature needs a number in every row")
@@ -166,7 +178,7 @@ def _filled(sheet: Sheet, column: str) -> Array:
 
 def _number(text: str) -> float | None:
     """Returns NaN for an empty cell, None for a text that is not a finite number."""
-    if text.lower() in EMPTY:
+    if text.lower() in EMPTY_CELLS:
         return math.nan
     try:
         value = float(text)

@@ -1,6 +1,7 @@
-"""Rows of answers: verified ones, those with a goal or a hint from hindsight, pairs, and labelled ones.
+"""Rows of answers for data sets: verified answers, answers with a goal or a hint from hindsight, pairs and labels.
 
-The probability that one answer is worth more than another, from the verified values and their uncertainties.
+`verified`, `hindsight`, `pairs`, `taught` and `labelled` each yield the rows of one kind of data set, from the turns
+that `judged` returns. `utilities` and `p_better` give the probability that one answer is worth more than another.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.skills import Skill
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
 from sciagent.rewards.contract import Settlement
@@ -27,7 +29,7 @@ from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCam
 from sciagent.training.splits import ScaffoldLimit
 
 DRAWS = 512
-"""Values of each property that stand for its distribution: its quantiles (i + 1/2) / DRAWS."""
+"""Number of values that stand for the distribution of a property: its quantiles at (i + 1/2) / DRAWS."""
 
 Utilities = NDArray[np.float64]
 
@@ -37,8 +39,8 @@ def utilities(
 ) -> Utilities | None:
     """Returns the utility of the best candidate of a turn as (DRAWS,) equally likely values.
 
-    A turn whose proposals were all refused or known is worth 0. None: a candidate is undecided, the turn proposed
-    nothing, or a value has no uncertainty.
+    A turn whose proposals were all refused or known is worth 0. Returns None if a candidate is undecided, the turn
+    proposed nothing, or a value has no uncertainty.
     """
     if not turn.proposals:
         return None
@@ -68,8 +70,11 @@ def _drawn(objectives: Sequence[Objective], verdict: CandidateVerdict) -> Utilit
         order = quantiles.copy()
         Random(f"{verdict.key} {objective.property}").shuffle(order)  # errors of two properties are independent
         values[objective.property] = [quantity.value + quantity.uncertainty * each for each in order]
-    rows = (utility(objectives, {name: drawn[i] for name, drawn in values.items()}) for i in range(DRAWS))
-    return np.array([0.0 if each is None else each for each in rows])
+    drawn_utilities = []
+    for i in range(DRAWS):
+        drawn_utility = utility(objectives, {name: drawn[i] for name, drawn in values.items()})
+        drawn_utilities.append(0.0 if drawn_utility is None else drawn_utility)
+    return np.array(drawn_utilities)
 
 
 def p_better(one: Utilities, other: Utilities) -> float:
@@ -123,13 +128,14 @@ UNPAIRED = (
 
 @dataclass
 class Selection:
-    """The turns that become rows, and the numbers of those left out, by reason."""
+    """The rules by which turns become rows, and the numbers of turns that were left out, by reason."""
 
     at_least: float = 0.5
     """Smallest payoff of a verified turn, in hits or utility."""
     p_better: float = 0.9
     """A pair needs a higher probability than this."""
     per_scaffold: int = 4
+    """Largest number of rows of one scaffold and goal."""
     left_out: Counter[str] = field(default_factory=Counter)
 
     def drop(self, why: str) -> None:
@@ -156,16 +162,16 @@ class JudgedTurn:
     def completion(self) -> list[Cells]:
         return chat([self.turn.answer])
 
-    def good(self, at_least: float) -> bool:
+    def is_good(self, at_least: float) -> bool:
         """Returns whether the terminal rung verified the best candidate with this payoff or more."""
         if self.best is None or self.best.state.settlement is not Settlement.ANSWERED:
             return False
         return (self.best.payoff or 0) >= at_least
 
     def shortcoming(self, at_least: float) -> str:
-        """Returns why the best candidate is not verified as good; it is decided."""
-        is_enough = self.best is not None and (self.best.payoff or 0) >= at_least
-        return "turns: thrown out by the ladder" if is_enough else f"turns: worth less than {at_least:g}"
+        """Returns why the turn's best candidate, which is decided, is not verified as good."""
+        has_payoff = self.best is not None and (self.best.payoff or 0) >= at_least
+        return "turns: thrown out by the ladder" if has_payoff else f"turns: worth less than {at_least:g}"
 
 
 def judged(connection: Connection, campaign: TrainingCampaign, episode: RecordedEpisode) -> list[JudgedTurn]:
@@ -183,7 +189,7 @@ def verified(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
             selection.drop(NOTHING_NEW)
         elif each.best is None:
             selection.drop(UNDECIDED)
-        elif not each.good(selection.at_least):
+        elif not each.is_good(selection.at_least):
             selection.drop(each.shortcoming(selection.at_least))
         elif (why := limit.takes(each.task, each.best)) is not None:
             selection.drop(f"turns: {why}")
@@ -199,21 +205,25 @@ def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
     misses leave its hits in.
     """
     for each in turns:
-        good = each.good(selection.at_least)
+        is_good = each.is_good(selection.at_least)
         if not each.turn.proposals:
             selection.drop(NO_PROPOSAL)
-        elif not good and any(verdict.payoff is None for verdict in each.verdicts):
+            continue
+        if not is_good and any(verdict.payoff is None for verdict in each.verdicts):
             selection.drop(UNDECIDED_LEFT)
-        elif each.best is not None and (why := limit.takes(f"{each.task} {good}", each.best)) is not None:
-            selection.drop(f"turns: {why}")
-        else:
-            yield each.cells | {"completion": each.completion, "label": good}
+            continue
+        if each.best is not None:
+            why = limit.takes(f"{each.task} {is_good}", each.best)
+            if why is not None:
+                selection.drop(f"turns: {why}")
+                continue
+        yield each.cells | {"completion": each.completion, "label": is_good}
 
 
 def hindsight(
     campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
 ) -> Iterator[Mapping[str, Any]]:
-    """Yields the turns that failed: with the goal that they did achieve, and with a hint."""
+    """Yields up to two rows for each turn that failed: one with a hint, one with the goal that the turn did achieve."""
     for each in turns:
         if each.best is not None and (each.best.payoff or 0) >= selection.at_least:
             selection.drop("turns: did not fail")
@@ -241,37 +251,41 @@ def hindsight(
 
 
 def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
-    """Yields the turns of episodes without the proposer's skills, with their texts as the hint for a teacher."""
-    skills = [skill for _, spec in campaign.built.spec.proposers for skill in getattr(spec, "skills", ())]
+    """Yields the turns of episodes without the proposer's skills, with the skills' texts as the hint for a teacher."""
+    skills: list[Skill] = []
+    for _, proposer in campaign.built.spec.proposers:
+        skills += getattr(proposer, "skills", ())
     hint = "\n\n".join(skill.prompt_text for skill in skills)
-    named = ", ".join(skill.label for skill in skills)
+    skill_names = ", ".join(skill.label for skill in skills)
     for each in turns:
         if not skills:
             selection.drop("turns: the proposer has no skills")
         elif each.turn.episode.skill is not None:
             selection.drop("turns: sampled with the skills; the student has to be without")
         else:
-            cells = {"completion": each.completion, "how": "hinted", "hint": hint, "skill": named}
+            cells = {"completion": each.completion, "how": "hinted", "hint": hint, "skill": skill_names}
             yield each.cells | cells | _sampled(each.turn)
 
 
 def _sampled(turn: AnsweredTurn) -> Cells:
-    """Returns the cells of the tokens of an answer; none if the server returned no tokens."""
+    """Returns the cells of the tokens of an answer; no cells if the server returned no tokens."""
     if turn.sampled is None:
         return {}
-    prompt, answer, mask, drawn = turn.sampled
-    drawn_as = json.dumps(drawn, ensure_ascii=False)
-    return {"prompt_ids": prompt, "answer_ids": answer, "answer_mask": mask, "answer_drawn": drawn_as}
+    prompt, answer, mask, sampling = turn.sampled
+    sampling_text = json.dumps(sampling, ensure_ascii=False)
+    return {"prompt_ids": prompt, "answer_ids": answer, "answer_mask": mask, "answer_drawn": sampling_text}
 
 
 def _limited(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:
-    """Counts a hint by the scaffold that it is about, or by its text; returns None, or why it is left out.
+    """Counts a hint by the scaffold of the turn's best candidate, or by its text if there is none; returns None, or why
+    the hint is left out.
 
-    Hints without tokens are counted apart, since they would otherwise take the places of those that `train hindsight`
-    can use.
+    Hints without tokens are counted apart: `train hindsight` cannot use them, and they take no place from others.
     """
     kind = "hint" if turn.turn.sampled is not None else "hint without tokens"
-    return limit.takes_text(turn.task, hint, kind) if turn.best is None else limit.takes(turn.task, turn.best, kind)
+    if turn.best is None:
+        return limit.takes_text(turn.task, hint, kind)
+    return limit.takes(turn.task, turn.best, kind)
 
 
 def pairs(
@@ -284,24 +298,37 @@ def pairs(
         if len(members) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        ranked = [utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
-        for first, second in combinations(range(len(members)), 2):
-            one = ranked[first]
-            other = ranked[second]
-            if one is None or other is None:
+        with_utilities = [(each, utilities(campaign.built.objectives, each.turn, each.verdicts)) for each in members]
+        for (first, first_utilities), (second, second_utilities) in combinations(with_utilities, 2):
+            if first_utilities is None or second_utilities is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
                 continue
-            p = p_better(one, other)
-            chosen, rejected = (members[first], members[second]) if p > 0.5 else (members[second], members[first])
-            if max(p, 1 - p) <= selection.p_better or chosen.best is None:
-                selection.drop(f"pairs: better with a probability of at most {selection.p_better:g}")
-            elif (why := limit.takes(chosen.task, chosen.best)) is not None:
-                selection.drop(f"pairs: {why}")
+            p_first = p_better(first_utilities, second_utilities)
+            if p_first > 0.5:
+                chosen = first
+                rejected = second
+                p_chosen = p_first
             else:
-                yield _pair(chosen, rejected, max(p, 1 - p))
+                chosen = second
+                rejected = first
+                p_chosen = 1 - p_first
+            if p_chosen <= selection.p_better or chosen.best is None:
+                selection.drop(f"pairs: better with a probability of at most {selection.p_better:g}")
+                continue
+            why = limit.takes(chosen.task, chosen.best)
+            if why is not None:
+                selection.drop(f"pairs: {why}")
+                continue
+            yield _pair(chosen, rejected, p_chosen)
 
 
 def _pair(chosen: JudgedTurn, rejected: JudgedTurn, p: float) -> Cells:
-    other: Cells = {"rejected": rejected.completion, "rejected_turn": rejected.turn.number}
-    other |= {"rejected_episode": rejected.turn.episode.number, "p_better": p}
-    return chosen.cells | other | {"chosen": chosen.completion}
+    """Returns the row of a pair. p: probability that the chosen answer is worth more."""
+    pair_cells: Cells = {
+        "chosen": chosen.completion,
+        "rejected": rejected.completion,
+        "rejected_turn": rejected.turn.number,
+        "rejected_episode": rejected.turn.episode.number,
+        "p_better": p,
+    }
+    return chosen.cells | pair_cells

@@ -1,8 +1,7 @@
-"""Builds a data set in a folder: a Parquet file for each split, tables, and a card.
+"""Builds a data set in a folder: a Parquet file of rows for each split, tables of the campaigns, and a card.
 
-The turns and the rewards of a campaign as Parquet.
-
-The card of a data set: README.md, which says what is in it, what is missing, and how it was made.
+`trajectory_rows` and `reward_rows` make the tables: the turns of a campaign and their rewards. `text` makes the card,
+README.md, which says what the data set has, what is missing, and how it was made. `build` writes the folder.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
+from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answers
 from sciagent.training.answers import Selection
@@ -37,10 +37,22 @@ from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampa
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
 
-TOKENS = ("prompt_ids", "output_ids", "logprobs", "behaviour", "forced")
-AS_JSON = ("message", "calls", "observations", "sampling", "cost")
-AS_THEY_ARE = ("kept", "template_hash", "untrainable", "watermark", "asked_watermark")
-TRAJECTORIES = (
+JSON_COLUMNS = ("message", "calls", "observations", "sampling", "cost")
+"""Columns of a turn in the ledger that the table has as JSON texts."""
+COPIED_COLUMNS = (
+    "prompt_ids",
+    "output_ids",
+    "logprobs",
+    "behaviour",
+    "forced",
+    "kept",
+    "template_hash",
+    "untrainable",
+    "watermark",
+    "asked_watermark",
+)
+"""Columns of a turn that the table has as the ledger has them."""
+TRAJECTORY_COLUMNS = (
     *EPISODE,
     TableColumn("turn", "whole", "number of the turn in its episode, from 0"),
     TableColumn("turn_policy", "text", "name and version of the model that answered in this turn"),
@@ -62,7 +74,7 @@ TRAJECTORIES = (
     TableColumn("asked_watermark", "whole", "of the evidence when the model was asked"),
     TableColumn("at", "text", "UTC, ISO 8601"),
 )
-REWARDS = (
+REWARD_COLUMNS = (
     *EPISODE,
     TableColumn("reward_version", "whole", "version of the rewards"),
     TableColumn("turn", "whole", "number of the turn; null for the outcome of the episode"),
@@ -72,13 +84,13 @@ REWARDS = (
     TableColumn("terms", "text", "JSON: the parts of the reward by name"),
     TableColumn("candidates", "text", "JSON: the candidates with value, cost and whether they are settled"),
 )
-TABLE_GROUP = 500  # turns of a row group
+TABLE_GROUP_ROWS = 500  # rows of a row group of a campaign's table
 
 
 def trajectory_rows(connection: Connection, campaign: TrainingCampaign) -> ArrowRows:
-    """Returns a row per turn of a model."""
+    """Returns the table of trajectories, with a row for each turn of a model."""
     metadata = table_metadata(campaign.built.row, "trajectories")
-    return ArrowRows(schema(TRAJECTORIES, metadata), _turns(connection, campaign), TABLE_GROUP)
+    return ArrowRows(schema(TRAJECTORY_COLUMNS, metadata), _turns(connection, campaign), TABLE_GROUP_ROWS)
 
 
 def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mapping[str, Any]]:
@@ -87,20 +99,21 @@ def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mappi
         messages = [{"role": message.role, "content": message.content} for message in episode.opening]
         opening: str | None = _json(messages)
         for turn in campaign.raw_turns(connection, episode):
-            cells = {name: turn[name] for name in (*TOKENS, *AS_THEY_ARE)}
-            cells |= {name: None if turn[name] is None else _json(turn[name]) for name in AS_JSON}
-            cells |= {"turn": turn["number"], "opening": opening, "at": turn["at"].isoformat()}
-            yield episode_cells(episode) | cells | {"turn_policy": turn["policy_version"]}
-            opening = None
+            cells = {name: turn[name] for name in COPIED_COLUMNS}
+            for name in JSON_COLUMNS:
+                cells[name] = None if turn[name] is None else _json(turn[name])
+            cells["turn"] = turn["number"]
+            cells["opening"] = opening
+            cells["at"] = turn["at"].isoformat()
+            cells["turn_policy"] = turn["policy_version"]
+            yield episode_cells(episode) | cells
+            opening = None  # only the first turn of an episode has it
 
 
 def reward_rows(connection: Connection, campaign: TrainingCampaign, version: int) -> ArrowRows:
-    """Returns a row per rewarded turn, and one for the outcome of each episode."""
-    return ArrowRows(
-        schema(REWARDS, table_metadata(campaign.built.row, "rewards")),
-        _rewards(connection, campaign, version),
-        TABLE_GROUP,
-    )
+    """Returns the table of rewards, with a row for each rewarded turn and one for the outcome of each episode."""
+    metadata = table_metadata(campaign.built.row, "rewards")
+    return ArrowRows(schema(REWARD_COLUMNS, metadata), _rewards(connection, campaign, version), TABLE_GROUP_ROWS)
 
 
 def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -> Iterator[Mapping[str, Any]]:
@@ -125,7 +138,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-WHAT = {
+DESCRIPTIONS = {
     "rows": "Token ids of episodes as they were sampled, with advantages, for a policy gradient.",
     "sft": "Answers whose molecule the terminal rung has verified, for supervised fine-tuning.",
     "hindsight": "Answers that failed: under the goal that they did achieve, and with hints for self-distillation.",
@@ -133,7 +146,7 @@ WHAT = {
     "skill": "Answers that were sampled without a skill, with the skill's text as the hint for a teacher.",
     "unpaired": "Answers with a label: verified as good, or known to be worth less.",
 }
-MISSING = (
+KNOWN_LIMITS = (
     "`skill` has the skills of the prompt, with hashes of their texts. "
     "`rubric` has scores only where a rung `lm.judge` gave them.",
     "Values are those of the terminal rung, with the errors of its method; a hit was not confirmed by a higher level.",
@@ -151,16 +164,18 @@ def text(
 ) -> str:
     """Returns the card. Its first lines are YAML, by which `datasets.load_dataset` finds the files."""
     files = [f"  - split: {split}\n    path: {split}.parquet" for split, n in built.rows.items() if n]
-    head = ["---", f"license: {settings.license}" if settings.license else "license: unknown"]
-    head += ["configs:", "- config_name: default", "  data_files:", *files] if files else []
+    head = ["---", f"license: {settings.license or 'unknown'}"]
+    if files:
+        head += ["configs:", "- config_name: default", "  data_files:", *files]
+    command_block = ["```sh", settings.command, "```", ""] if settings.command else []
     lines = [
         *head,
         "---",
         f"# {built.kind}: {', '.join(built.campaigns)}",
         "",
-        WHAT[built.kind],
+        DESCRIPTIONS[built.kind],
         "",
-        *(["```sh", settings.command, "```", ""] if settings.command else []),
+        *command_block,
         f"Made by sciagent {__version__} from the evidence up to watermark {built.watermark} of the ledger, and the",
         "turns before it.",
         "",
@@ -176,7 +191,7 @@ def text(
         "## What is missing",
         "",
         *table(("left out", "number"), list(built.left_out.items())),
-        *(f"- {missing}" for missing in MISSING),
+        *(f"- {limit}" for limit in KNOWN_LIMITS),
         "",
         "## Sources and licences",
         "",
@@ -194,7 +209,7 @@ def text(
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Returns a table in Markdown with an empty line after it; nothing without rows."""
+    """Returns the lines of a table in Markdown, with an empty line after it; no lines if there are no rows."""
     if not rows:
         return []
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
@@ -203,17 +218,23 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def _models(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
-    """Returns the models with the first digits of the hashes of their weights."""
-    j = t.trajectory.c
-    u = t.turn.c
-    p = t.policy.c
-    query = sa.select(u.policy_version, p.base_sha256, p.adapter_sha256).distinct()
-    query = query.select_from(
-        t.turn.join(t.trajectory, j.id == u.trajectory_id).outerjoin(t.policy, p.id == u.policy_id)
+    """Returns the models that answered: name, and the first 12 digits of the hashes of base and adapter."""
+    trajectory = t.trajectory.c
+    turn = t.turn.c
+    policy = t.policy.c
+    campaign_ids = [each.built.row.id for each in campaigns]
+    turns = t.turn.join(t.trajectory, trajectory.id == turn.trajectory_id)
+    query = (
+        sa.select(turn.policy_version, policy.base_sha256, policy.adapter_sha256)
+        .distinct()
+        .select_from(turns.outerjoin(t.policy, policy.id == turn.policy_id))
+        .where(trajectory.campaign_id.in_(campaign_ids), turn.message.is_not(None))
+        .order_by(turn.policy_version)
     )
-    ids = [each.built.row.id for each in campaigns]
-    rows = connection.execute(query.where(j.campaign_id.in_(ids), u.message.is_not(None)).order_by(u.policy_version))
-    return [(name or "unknown", (base or "unknown")[:12], (adapter or "none")[:12]) for name, base, adapter in rows]
+    models = []
+    for name, base, adapter in connection.execute(query):
+        models.append((name or "unknown", (base or "unknown")[:12], (adapter or "none")[:12]))
+    return models
 
 
 def _verifiers(campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str]]:
@@ -221,30 +242,37 @@ def _verifiers(campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str]]:
 
 
 def _packages(connection: Connection, campaigns: Sequence[TrainingCampaign]) -> list[tuple[str, str, str]]:
-    """Returns the packages behind the evidence, with their licences if they are installed here."""
-    e = t.evidence.c
-    cc = t.campaign_candidate.c
-    ids = [each.built.row.id for each in campaigns]
-    names = {rung.verifier.name for each in campaigns for rung in each.built.rungs}
+    """Returns the packages behind the evidence: name, version, and the licence if the package is installed here."""
+    evidence = t.evidence.c
+    member = t.campaign_candidate.c
+    campaign_ids = [each.built.row.id for each in campaigns]
+    verifiers = {rung.verifier.name for each in campaigns for rung in each.built.rungs}
+    is_of_campaigns = sa.and_(member.candidate_id == evidence.candidate_id, member.campaign_id.in_(campaign_ids))
     query = (
-        sa.select(e.versions)
-        .where(e.verifier.in_(sorted(names)))
-        .join(t.campaign_candidate, sa.and_(cc.candidate_id == e.candidate_id, cc.campaign_id.in_(ids)))
+        sa.select(evidence.versions)
+        .where(evidence.verifier.in_(sorted(verifiers)))
+        .join(t.campaign_candidate, is_of_campaigns)
     )
-    found: dict[tuple[str, str], None] = {}
+    packages: set[tuple[str, str]] = set()
     for versions in connection.execute(query).scalars():
-        found |= dict.fromkeys((versions or {}).items())
-    return [(name, version, _licence(name)) for name, version in sorted(found)]
+        packages.update((versions or {}).items())
+    return [(name, version, _licence(name)) for name, version in sorted(packages)]
 
 
 def _licence(package: str) -> str:
+    """Returns the first line of a package's licence, or why it is not known."""
     try:
         about = metadata.metadata(package)
     except metadata.PackageNotFoundError:
         return "not installed here"
     known = {**about.json}
     stated = str(known.get("license_expression") or known.get("license") or "")
-    return stated.splitlines()[0][:60] if stated.strip() else "not stated"
+    if not stated.strip():
+        return "not stated"
+    return stated.splitlines()[0][:MAX_LICENCE_LENGTH]
+
+
+MAX_LICENCE_LENGTH = 60  # characters of a licence on the card
 
 
 COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
@@ -255,15 +283,14 @@ COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
     "unpaired": answers.UNPAIRED,
     "skill": answers.HINDSIGHT,
 }
-GROUPS = {"rows": GROUP}
-OTHERS = 200  # answers: rows of a row group, which are in memory together
+ANSWER_GROUP_ROWS = 200  # rows of a row group of a data set of answers, which are in memory together
 
 Progress = Callable[[str, int, int], None]
-"""Is told the campaign, the number of episodes that were read, and of how many."""
+"""Takes the campaign's name, the number of its episodes that were read, and the number of all its episodes."""
 
 
 def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Progress | None = None) -> BuiltDataset:
-    """Builds a data set in a new or empty folder. An error leaves nothing behind.
+    """Builds a data set in a new or empty folder. After an error, no file is left there.
 
     Raises UsageError for a folder with files or a watermark in the future, UnknownNameError for an unknown campaign or
     version of rewards.
@@ -272,13 +299,14 @@ def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Pro
     folder.parent.mkdir(parents=True, exist_ok=True)
     as_of = _watermark(ledger, settings)
     campaigns = [TrainingCampaign(ledger, name, as_of) for name in dict.fromkeys(settings.campaigns)]
-    held = [TrainingCampaign(ledger, name, as_of) for name in settings.test_campaigns]
-    with ledger.read() as connection, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dataset-") as inside:
-        part = Path(inside) / "part"
+    test_campaigns = [TrainingCampaign(ledger, name, as_of) for name in settings.test_campaigns]
+    with ledger.read() as connection, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dataset-") as temporary:
+        part = Path(temporary) / "part"
         part.mkdir()
-        builder = _Builder(connection, settings, as_of, campaigns, held, progress)
+        builder = _Builder(connection, settings, as_of, campaigns, test_campaigns, progress)
         built = builder.write(part, str(folder))
-        (part / "README.md").write_text(text(connection, built, settings, campaigns, COLUMNS[settings.kind]))
+        card = text(connection, built, settings, campaigns, COLUMNS[settings.kind])
+        (part / "README.md").write_text(card)
         if folder.exists():
             folder.rmdir()
         part.rename(folder)
@@ -286,8 +314,10 @@ def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Pro
 
 
 def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
-    """Returns the stated watermark, or a new one, so that all turns so far lie before it. Turns before it are a fixed
-    set from then on. Raises UsageError."""
+    """Returns the stated watermark; without one, a new watermark, which all turns so far lie before.
+
+    The turns before the returned watermark are a fixed set from then on. Raises UsageError for one in the future.
+    """
     with ledger.begin() as connection:
         ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
         if settings.as_of is None:
@@ -308,7 +338,7 @@ class _Builder:
         settings: DatasetSettings,
         as_of: int,
         campaigns: Sequence[TrainingCampaign],
-        held: Sequence[TrainingCampaign],
+        test_campaigns: Sequence[TrainingCampaign],
         progress: Progress | None,
     ) -> None:
         self._connection = connection
@@ -316,27 +346,27 @@ class _Builder:
         self._selection = Selection(settings.at_least, settings.p_better, settings.per_scaffold)
         self._as_of = as_of
         self._campaigns = campaigns
-        self._progress = progress or (lambda name, n, of: None)
+        self._progress = progress
         self._tasks = {each.task for each in campaigns}
-        named = {each.task for each in held}
-        self._held = held_out_tasks(self._tasks, settings.test_share, named)
+        test_tasks = {each.task for each in test_campaigns}
+        self._held = held_out_tasks(self._tasks, settings.test_share, test_tasks)
         self._versions = _versions(connection, settings, campaigns, as_of) if settings.kind == "rows" else {}
         self._episodes = 0
         self._left_out: Counter[str] = self._selection.left_out
 
     def write(self, folder: Path, shown: str) -> BuiltDataset:
-        """Writes all files but the card. shown: the folder as it is named to the reader."""
-        columns = COLUMNS[self._settings.kind]
-        metadata = {"sciagent": __version__, "dataset": self._settings.kind, "watermark": str(self._as_of)}
-        rows: dict[str, int] = {
-            split: ArrowRows(
-                schema(columns, metadata | {"split": split}), self._rows(split), GROUPS.get(self._settings.kind, OTHERS)
-            ).write(folder / f"{split}.parquet")
-            for split in SPLITS
-        }
-        tables = self._tables(folder) if self._settings.kind == "rows" else {}
+        """Writes all files but the card. shown: name of the folder for the answer."""
+        kind = self._settings.kind
+        columns = COLUMNS[kind]
+        group_rows = GROUP if kind == "rows" else ANSWER_GROUP_ROWS
+        metadata = {"sciagent": __version__, "dataset": kind, "watermark": str(self._as_of)}
+        rows: dict[str, int] = {}
+        for split in SPLITS:
+            table = ArrowRows(schema(columns, metadata | {"split": split}), self._rows(split), group_rows)
+            rows[split] = table.write(folder / f"{split}.parquet")
+        tables = self._tables(folder) if kind == "rows" else {}
         return BuiltDataset(
-            kind=self._settings.kind,
+            kind=kind,
             folder=shown,
             campaigns=tuple(each.name for each in self._campaigns),
             watermark=self._as_of,
@@ -353,14 +383,15 @@ class _Builder:
         (folder / "tables").mkdir()
         tables = {}
         for each in self._campaigns:
-            found = {
+            tables_of_campaign = {
                 "trajectories": trajectory_rows(self._connection, each),
                 "evidence": evidence_rows(self._connection, each.built.row, self._as_of),
             }
-            if (version := self._versions[each.name]) is not None:
-                found["rewards"] = reward_rows(self._connection, each, version)
-            for what, rows in found.items():
-                name = f"tables/{each.name}.{what}.parquet"
+            version = self._versions[each.name]
+            if version is not None:
+                tables_of_campaign["rewards"] = reward_rows(self._connection, each, version)
+            for table_name, rows in tables_of_campaign.items():
+                name = f"tables/{each.name}.{table_name}.parquet"
                 tables[name] = rows.write(folder / name)
         return tables
 
@@ -368,27 +399,31 @@ class _Builder:
         limit = ScaffoldLimit(self._settings.per_scaffold, repeats=self._settings.kind == "preference")
         for campaign in self._campaigns:
             for episodes in self._siblings(campaign, split):
-                yield from self._of(campaign, episodes, limit)
+                yield from self._rows_of_group(campaign, episodes, limit)
 
     def _siblings(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
-        """Yields the episodes of a split, those of a group together."""
-        chosen = self._settings.groups
-        rows = [row for row in campaign.rows(self._connection) if chosen is None or row.group_id in chosen]
-        done = 0
-        for _, members in groupby(rows, key=lambda row: (row.group_id, row.id if row.group_id is None else None)):
+        """Yields the episodes of a split in lists: the episodes of a group together, an episode without group alone."""
+        chosen_groups = self._settings.groups
+        rows = [
+            row for row in campaign.rows(self._connection) if chosen_groups is None or row.group_id in chosen_groups
+        ]
+        n_read = 0
+        for _, members in groupby(rows, key=_group_key):
             episodes = [campaign.episode(self._connection, row) for row in members]
-            done += len(episodes)
-            self._progress(campaign.name, done, len(rows))
-            mine = [each for each in episodes if (each.task in self._held) == (split == "test")]
-            wanted = [each for each in mine if each.purpose != EVALUATION]
-            self._left_out["episodes: made to evaluate a model"] += len(mine) - len(wanted)
+            n_read += len(episodes)
+            if self._progress is not None:
+                self._progress(campaign.name, n_read, len(rows))
+            of_split = [each for each in episodes if (each.task in self._held) == (split == "test")]
+            wanted = [each for each in of_split if each.purpose != EVALUATION]
+            self._left_out["episodes: made to evaluate a model"] += len(of_split) - len(wanted)
             self._episodes += len(wanted)
             if wanted:
                 yield wanted
 
-    def _of(
+    def _rows_of_group(
         self, campaign: TrainingCampaign, episodes: Sequence[RecordedEpisode], limit: ScaffoldLimit
     ) -> Iterator[Mapping[str, Any]]:
+        """Yields the rows of the data set from the episodes of one group. limit: on the rows of a scaffold."""
         connection = self._connection
         selection = self._selection
         if self._settings.kind == "rows":
@@ -411,18 +446,24 @@ class _Builder:
                 yield from answers.labelled(turns, selection, limit)
 
 
+def _group_key(row: EpisodeRow) -> tuple[int | None, int | None]:
+    """Returns a key that the episodes of a group share; an episode without group has a key of its own."""
+    return row.group_id, row.id if row.group_id is None else None
+
+
 def _versions(
     connection: Connection, settings: DatasetSettings, campaigns: Sequence[TrainingCampaign], as_of: int
 ) -> dict[str, int | None]:
-    """Returns the version of the rewards of each campaign: the stated one, else the last one; None without one."""
-    ids = {each.built.row.id: each.name for each in campaigns}
+    """Returns the version of the rewards by name of the campaign: the stated version, else the last one; None if the
+    campaign has none."""
+    names = {each.built.row.id: each.name for each in campaigns}
     stated: dict[str, int | None] = {}
     for version in settings.rewards:
         row = rewards.get(connection, version)
-        if row.campaign_id not in ids:
-            raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(ids.values())}")
-        stated[ids[row.campaign_id]] = version
-    return {
-        name: stated[name] if name in stated else rewards.last_of_campaign(connection, id_, as_of)
-        for id_, name in ids.items()
-    }
+        if row.campaign_id not in names:
+            raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(names.values())}")
+        stated[names[row.campaign_id]] = version
+    versions: dict[str, int | None] = {}
+    for id_, name in names.items():
+        versions[name] = stated[name] if name in stated else rewards.last_of_campaign(connection, id_, as_of)
+    return versions

@@ -1,6 +1,6 @@
-"""The columns of data sets, and messages in the format of chat templates.
+"""The columns and cells of data sets: episodes, turns, messages in the format of chat templates, and token rows.
 
-Rows of token ids for a policy gradient: as sampled, with what each token was worth.
+`rows_of` yields the rows of token ids for a policy gradient: tokens as they were sampled, with their advantages.
 """
 
 from __future__ import annotations
@@ -63,8 +63,16 @@ def schema(columns: Iterable[TableColumn], about: Mapping[str, str]) -> Any:
 
     call = pa.struct([("name", pa.string()), ("arguments", pa.string())])
     calls = pa.list_(pa.struct([("id", pa.string()), ("type", pa.string()), ("function", call)]))
-    parts = [("role", pa.string()), ("content", pa.string()), ("reasoning_content", pa.string())]
-    message = pa.struct([*parts, ("tool_calls", calls), ("tool_call_id", pa.string()), ("name", pa.string())])
+    message = pa.struct(
+        [
+            ("role", pa.string()),
+            ("content", pa.string()),
+            ("reasoning_content", pa.string()),
+            ("tool_calls", calls),
+            ("tool_call_id", pa.string()),
+            ("name", pa.string()),
+        ]
+    )
     kinds = {
         "text": pa.string(),
         "texts": pa.list_(pa.string()),
@@ -91,15 +99,28 @@ def _chat(message: Message) -> Cells:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in message.calls
     ]
-    fields: Cells = {"role": message.role, "content": message.content, "reasoning_content": message.thinking or None}
-    fields |= {"tool_calls": calls or None, "tool_call_id": message.call_id or None, "name": message.name or None}
-    return fields
+    return {
+        "role": message.role,
+        "content": message.content,
+        "reasoning_content": message.thinking or None,
+        "tool_calls": calls or None,
+        "tool_call_id": message.call_id or None,
+        "name": message.name or None,
+    }
 
 
 def episode_cells(episode: RecordedEpisode) -> Cells:
-    cells: Cells = {"campaign": episode.campaign, "episode": episode.number, "group": episode.group}
-    cells |= {"sibling": episode.sibling, "policy": episode.policy}
-    return cells | {"purpose": episode.purpose, "task": episode.task, "skill": episode.skill}
+    """Returns the cells of an episode, which all its rows share."""
+    return {
+        "campaign": episode.campaign,
+        "episode": episode.number,
+        "group": episode.group,
+        "sibling": episode.sibling,
+        "policy": episode.policy,
+        "purpose": episode.purpose,
+        "task": episode.task,
+        "skill": episode.skill,
+    }
 
 
 def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> Cells:
@@ -122,7 +143,7 @@ def _score(judged: Measured) -> str:
 
 
 def best_of(verdicts: Iterable[CandidateVerdict]) -> CandidateVerdict | None:
-    """Returns the candidate of the highest payoff, of equal ones the first; None if none is decided."""
+    """Returns the candidate with the highest payoff, the first of equal ones; None if none is decided."""
     decided = [verdict for verdict in verdicts if verdict.payoff is not None]
     return max(decided, key=lambda verdict: verdict.payoff or 0.0, default=None)
 
@@ -155,33 +176,38 @@ def rows_of(
     version: int | None,
     left_out: Counter[str],
 ) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows of an episode. turns: rows of the table, in order. version: of the rewards.
+    """Yields the rows of an episode. turns: rows of the table `turn`, in order. version: of the rewards; None for none.
 
-    left_out: counts by reason the turns that no policy gradient may use.
+    left_out: gets the numbers of turns that no policy gradient may use, by reason.
     """
     earned = rewards.of_episode(connection, version, episode.id, {turn["id"]: turn["number"] for turn in turns})
     advantages = earned.advantages
     reasons = {turn["number"]: turn["untrainable"] for turn in turns}
     for turn in turns:
         number = turn["number"]
-        if (why := reasons[number]) is not None:
-            left_out[f"turns: {why}"] += 1
+        reason = reasons[number]
+        if reason is not None:
+            left_out[f"turns: {reason}"] += 1
         elif number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
-    fit = {number for number, why in reasons.items() if why is None}
-    answered = SampledAnswers(connection, turns)
+    usable_turns = {number for number, reason in reasons.items() if reason is None}
+    answers = SampledAnswers(connection, turns)
     for number, row in enumerate(linearise(calls_of(turns)).rows):
-        spans = json.dumps(answered.spans(row), ensure_ascii=False)
-        own = {"row": number, "spans": spans, "reward_version": version, "outcome": earned.outcome}
-        own["turn_rewards"] = earned.by_turn
-        yield episode_cells(episode) | own | _cells(row, advantages, fit)
+        row_cells: Cells = {
+            "row": number,
+            "spans": json.dumps(answers.spans(row), ensure_ascii=False),
+            "reward_version": version,
+            "outcome": earned.outcome,
+            "turn_rewards": earned.by_turn,
+        }
+        yield episode_cells(episode) | row_cells | _token_cells(row, advantages, usable_turns)
 
 
-def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> Cells:
-    """Returns the cells of tokens. fit: turns that a policy gradient may use."""
+def _token_cells(row: Row, advantages: Mapping[int, float], usable_turns: set[int]) -> Cells:
+    """Returns the cells with a value for each token. usable_turns: turns that a policy gradient may use."""
     trainable = [
-        masked and drawn is not None and turn in fit
-        for masked, drawn, turn in zip(row.mask, row.behaviour, row.turns, strict=True)
+        is_sampled and logprob is not None and turn in usable_turns
+        for is_sampled, logprob, turn in zip(row.mask, row.behaviour, row.turns, strict=True)
     ]
     return {
         "aside": row.aside,

@@ -1,8 +1,7 @@
-"""The guards of a run: all of them check each step, and what they were told is kept in the folder of the run.
+"""The guards of a run: `GuardWatch` has all of them check each step, and keeps the facts of the steps in a file.
 
-The facts of a training step that guards check, as numbers. A run keeps them, so that it can go on after a crash.
-
-Reads the facts of episodes from the ledger.
+With the facts in the folder of the run, the guards can go on after a crash. `episode_facts` reads the facts of episodes
+from the ledger.
 """
 
 from __future__ import annotations
@@ -49,10 +48,11 @@ def guards_of(settings: GuardSettings) -> Iterator[Guard]:
 
 
 class GuardWatch:
-    """Checks the steps of a run. A run that goes on is told its earlier steps again from the file."""
+    """Checks the steps of a run. When a run goes on, the guards check its earlier steps again, from the file."""
 
     def __init__(self, settings: GuardSettings, folder: Path, done: int = 0) -> None:
-        """folder: of the run. done: the step of the checkpoint from which it goes on; what came after is forgotten."""
+        """folder: of the run. done: the step of the checkpoint from which it goes on; facts of later steps are
+        removed."""
         self._guards = list(guards_of(settings))
         self._path = folder / FILE
         self.stopped: StopReason | None = None
@@ -74,18 +74,21 @@ class GuardWatch:
         return self.stopped
 
     def blind(self, step: int) -> tuple[str, ...]:
-        """Returns a sentence for each guard that could not compute anything, once: after some steps."""
+        """Returns, at the step `PATIENCE` only, a sentence for each guard that could not compute anything so far."""
         if step != PATIENCE:
             return ()
         return tuple(f"guard {guard.name} is not at work: {guard.blind}" for guard in self._guards if guard.blind)
 
     def _checked(self, facts: StepFacts) -> StopReason | None:
         reasons = [guard.check(facts) for guard in self._guards]  # every guard is told every step
-        return next((reason for reason in reasons if reason is not None), None)
+        for reason in reasons:
+            if reason is not None:
+                return reason
+        return None
 
 
 def _read(path: Path) -> Iterator[StepFacts]:
-    """Yields the steps of a file; a last line that a crash has cut is left out."""
+    """Yields the facts of the steps in a file. A last line that a crash has cut is left out."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
@@ -104,7 +107,7 @@ def episode_facts(
     """Returns the facts of episodes of a campaign, in their order.
 
     rows: the rewards of these episodes, of one version. spec, as_of: its description and watermark. policies: by id of
-    the episode, the number of steps after which its policy stood.
+    the episode, the number of steps that its policy had been trained for.
     """
     reader = EpisodeReader(built, connection, rows, spec, as_of)
     ids = sorted(reader.rewards)
@@ -134,7 +137,7 @@ def _facts(episode: CheckedEpisode, policy: int, spec: RewardSpec) -> EpisodeFac
 
 
 def _gap(found: Sequence[CheckedCandidate]) -> float | None:
-    """Returns the mean of payoff less control score; None if the control has answered for none."""
+    """Returns the mean over candidates of the payoff less the control's score; None if the control answered on none."""
     gaps = []
     for each in found:
         payoff = None if each.state is None else payoff_of(each.state)

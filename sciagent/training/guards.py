@@ -1,12 +1,11 @@
-"""The protocol of guards: facts of a step in, and the reason to stop out.
+"""The guards of a run, which stop a policy that earns rewards for the wrong reasons, and the facts that they check.
 
-The control gap: stops a policy that has learnt what the terminal rung likes and the control does not.
+- `ControlGapGuard` stops a policy whose candidates please the terminal rung and not the control.
+- `ExploitationGuard` stops a policy whose rewards rest on promises of the law that verification does not keep.
+- `KlBudgetGuard` stops a policy that has moved too far from the model at the start under one version of the rewards.
+- `UnsettledGuard` stops a policy that is rewarded mostly for candidates that the terminal rung has not confirmed.
 
-The exploitation index: stops a policy that lives on promises of the law that verification does not keep.
-
-The KL budget: stops a policy that has moved too far from the model at the start under one version of the rewards.
-
-The share of unsettled reward: stops a policy that is paid for what nothing has verified.
+Each takes the `StepFacts` of every step, and returns a `StopReason` if the run has to stop.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class StopReason:
 
 
 class Guard(Protocol):
-    """A guard. It is told every step of a run, in order."""
+    """A guard. `check` is called with every step of a run, in order."""
 
     name: str
 
@@ -47,15 +46,16 @@ class Guard(Protocol):
         """Why the guard could not compute anything so far; None if it could."""
 
 
-LOW = -1.0
-HIGH = 1.0  # payoff and control score are from 0 to 1
+MIN_GAP = -1.0
+MAX_GAP = 1.0  # payoff and control score are from 0 to 1, so their difference is from -1 to 1
 
 
 class ControlGapGuard:
     """Compares the gaps of later episodes with those of the run's first policy.
 
-    Two levels differ for honest policies, too, so only the growth counts. Half of the level goes to the upper bound of
-    the first policy's gap, half to the test that a later gap lies above that bound and the limit together.
+    Only the growth of the gap counts, since terminal rung and control differ for an honest policy, too. Half of the
+    level goes to the upper bound of the first policy's gap, and half to the test that later gaps lie above the sum of
+    that bound and the limit.
     """
 
     name = "control_gap"
@@ -63,42 +63,49 @@ class ControlGapGuard:
     def __init__(self, limit: float, level: float) -> None:
         self._limit = limit
         self._level = level
-        self._first: list[float] = []
-        self._bound = HIGH
-        self._latest: list[float] = []
+        self._first_gaps: list[float] = []
+        self._bound = MAX_GAP
+        """Upper bound of the first policy's gap, with the limit added."""
+        self._latest_gaps: list[float] = []
         self._counted: set[int] = set()
+        """Ids of the episodes whose gaps were counted."""
         self._has_control = False
         self._test = SequentialTest()
 
     def check(self, facts: StepFacts) -> StopReason | None:
         self._has_control = self._has_control or facts.has_control
-        before = self._bound  # by earlier steps alone, as the test needs it
-        first = list[float]()
-        later = list[float]()
+        bound_before = self._bound  # the test needs a bound by earlier steps alone
+        first_gaps = list[float]()
+        later_gaps = list[float]()
         for episode in facts.episodes:
             if episode.gap is None or episode.episode in self._counted:
                 continue
             self._counted.add(episode.episode)
-            (later if episode.policy else first).append(float(np.clip(episode.gap, LOW, HIGH)))
-        if first:
-            self._first += first
-            self._bound = min(upper_bound(self._first, self._level / 2, LOW, HIGH) + self._limit, HIGH)
-        if not later:
+            gap = float(np.clip(episode.gap, MIN_GAP, MAX_GAP))
+            if episode.policy == 0:
+                first_gaps.append(gap)
+            else:
+                later_gaps.append(gap)
+        if first_gaps:
+            self._first_gaps += first_gaps
+            first_bound = upper_bound(self._first_gaps, self._level / 2, MIN_GAP, MAX_GAP)
+            self._bound = min(first_bound + self._limit, MAX_GAP)
+        if not later_gaps:
             return None
-        self._latest = later
-        if before >= HIGH:  # nothing can lie above it
+        self._latest_gaps = later_gaps
+        if bound_before >= MAX_GAP:  # no gap can lie above it
             return None
-        self._test.add(later, before, LOW)
+        self._test.add(later_gaps, bound_before, MIN_GAP)
         return self._reason() if self._test.rejects(self._level / 2) else None
 
     def _reason(self) -> StopReason:
-        was = float(np.mean(self._first))
-        now = float(np.mean(self._latest))
+        first = float(np.mean(self._first_gaps))
+        latest = float(np.mean(self._latest_gaps))
         return StopReason(
             self.name,
-            f"of what a candidate earns, the control does not confirm {now:.2g}, and did not confirm {was:.2g} for the "
-            f"first policy: {now - was:.2g} more, where {self._limit:g} is allowed",
-            now - was,
+            f"of what a candidate earns, the control does not confirm {latest:.2g}, and did not confirm {first:.2g} "
+            f"for the first policy: {latest - first:.2g} more, where {self._limit:g} is allowed",
+            latest - first,
             self._limit,
         )
 
@@ -106,7 +113,7 @@ class ControlGapGuard:
     def blind(self) -> str | None:
         if not self._has_control:
             return "no campaign has a control; add a rung with control: true to the ladder"
-        if not self._first:
+        if not self._first_gaps:
             return "the control has not answered for a candidate of the first policy"
         return None
 
@@ -129,7 +136,8 @@ class ExploitationGuard:
         if not new:
             return None
         self._counted.update(each.episode for each in new)
-        self._test.add([_promise(each) for each in new], self._limit, min(each.least_promise for each in new))
+        smallest_possible = min(each.least_promise for each in new)
+        self._test.add([_promise(each) for each in new], self._limit, smallest_possible)
         return self._reason(new) if self._test.rejects(self._level) else None
 
     def _reason(self, new: list[EpisodeFacts]) -> StopReason:
@@ -157,9 +165,9 @@ def _promise(episode: EpisodeFacts) -> float:
 
 
 class KlBudgetGuard:
-    """Counts the divergence that each version of the rewards adds.
+    """Measures the divergence that each version of the rewards adds.
 
-    Rewards stand for what is wanted only near the policy whose candidates taught the law and the ladder. New rewards
+    Rewards can be trusted only near the policy whose candidates the law and the ladder have learnt from. New rewards
     begin a new budget.
     """
 
@@ -169,7 +177,9 @@ class KlBudgetGuard:
         self._limit = limit
         self._rewards: str | None = None
         self._begin = 0.0
+        """Divergence at the last change of the rewards."""
         self._last: float | None = None
+        """Divergence after the last step; None if the run does not compute it."""
 
     def check(self, facts: StepFacts) -> StopReason | None:
         if facts.kl is None:
@@ -194,7 +204,7 @@ class KlBudgetGuard:
         return "the run does not compute the divergence from the model at the start" if self._last is None else None
 
 
-STEPS = 5  # over which the share is taken
+STEPS = 5  # latest steps over which the share is taken
 
 
 class UnsettledGuard:
@@ -204,15 +214,18 @@ class UnsettledGuard:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._steps: deque[tuple[float, float]] = deque(maxlen=STEPS)
-        self._newest = 0  # the largest id of an episode so far; what comes again belongs to an earlier step
+        self._earned: deque[float] = deque(maxlen=STEPS)
+        self._unsettled: deque[float] = deque(maxlen=STEPS)
+        self._newest = 0  # the largest id of an episode so far; episodes that come again belong to earlier steps
 
     def check(self, facts: StepFacts) -> StopReason | None:
-        own = [each for each in facts.episodes if each.episode > self._newest]
-        self._newest = max([self._newest, *(each.episode for each in own)])
-        self._steps.append((sum(each.earned for each in own), sum(each.unsettled for each in own)))
-        earned, unsettled = map(sum, zip(*self._steps, strict=True))
-        if len(self._steps) < STEPS or unsettled <= self._limit * earned:
+        new_episodes = [each for each in facts.episodes if each.episode > self._newest]
+        self._newest = max([self._newest, *(each.episode for each in new_episodes)])
+        self._earned.append(sum(each.earned for each in new_episodes))
+        self._unsettled.append(sum(each.unsettled for each in new_episodes))
+        earned = sum(self._earned)
+        unsettled = sum(self._unsettled)
+        if len(self._earned) < STEPS or unsettled <= self._limit * earned:
             return None
         share = unsettled / earned
         return StopReason(
@@ -224,7 +237,7 @@ class UnsettledGuard:
         )
 
     blind: str | None = None
-    """It can always be computed."""
+    """None: the share can always be computed."""
 
 
 class _Facts(BaseModel):
@@ -232,12 +245,12 @@ class _Facts(BaseModel):
 
 
 class EpisodeFacts(_Facts):
-    """An episode of the run, as far as the ladder has answered."""
+    """The facts of an episode, as far as the ladder has answered."""
 
     episode: int
     """Id of the trajectory."""
     policy: int
-    """Number of steps after which its policy stood: 0 for the model at the start."""
+    """Number of steps that its policy had been trained for: 0 for the model at the start."""
     gap: float | None = None
     """Mean over the candidates that the control has answered: payoff less the control's score, from -1 to 1."""
     promise: float | None = None
@@ -265,7 +278,7 @@ class StepFacts(_Facts):
     has_promises: bool = False
     """Whether rewards rest on a law, and a lot verifies some of the candidates."""
     episodes: tuple[EpisodeFacts, ...] = ()
-    """Those of the step, and earlier ones again for which the ladder has answered since."""
+    """The episodes of the step, and those of earlier steps again, since the ladder may have answered for them."""
 
     def to_json(self) -> Mapping[str, Any]:
         return self.model_dump(mode="json")

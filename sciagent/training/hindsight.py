@@ -1,14 +1,13 @@
-"""Goals in hindsight: a verified candidate that missed its goal is a hit of another one.
+"""What failed answers teach in hindsight: verdicts on their candidates, other goals, and hints.
 
-Source: Andrychowicz et al., NeurIPS 2017, arXiv 1707.01495. The other goal is the old one, moved by whole widths of its
-window, so that it looks like a goal that somebody states and does not tell where in the window the value lies.
+`verdicts` reads the results of candidates from the evidence up to a watermark.
 
-Reads from the evidence up to a watermark how the candidates of a turn turned out.
+`relabelled_prompt` states another goal, of which a verified candidate that missed its goal is a hit. The other goal is
+the old one, moved by whole widths of its window. It looks like a goal that a person states, and does not tell where in
+the window the value lies. Source: Andrychowicz et al., NeurIPS 2017, arXiv 1707.01495.
 
-Hints from a verdict: what a teacher may know of an answer that failed, without the answer itself.
-
-The hint is for self-distillation: the model with the hint teaches the model without it. A hint that states the answer
-or its value would only teach to copy it, so such hints are never written.
+`hint_of` writes a hint for self-distillation: the model with the hint teaches the model without it. A hint that states
+the answer or its value would only teach to copy it, so such hints are never written.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class CandidateVerdict:
 
     @property
     def payoff(self) -> float | None:
-        """In hits or utility; 0 if it was thrown out, None if nothing is decided."""
+        """The candidate's payoff, in hits or utility; 0 if the ladder threw it out, None while it is undecided."""
         match self.state.settlement:
             case Settlement.ANSWERED:
                 return self.state.payoff
@@ -84,24 +83,24 @@ def verdicts(
     """Returns the verdicts by candidate id, as of a watermark."""
     if not candidate_ids:
         return {}
-    known = states(built, connection, candidate_ids, as_of)
+    candidate_states = states(built, connection, candidate_ids, as_of)
     answers = answers_as_of(built, connection, candidate_ids, as_of)
-    found = {}
+    verdicts_by_id = {}
     for id_, candidate in candidates.load(connection, candidate_ids).items():
-        answered = [answer for answer in answers[id_] if answer.measured]
-        found[id_] = CandidateVerdict(
-            candidate.key,
-            candidate.text,
-            candidate.inchikey,
-            built.subject.features(built.subject.notation(candidate)).family,
-            known[id_],
-            place(built.rules, built.objectives, answers[id_]),
-            {name: measured for name, (_, measured) in at_highest_rung(answered).items()},
+        measured_answers = [answer for answer in answers[id_] if answer.measured]
+        verdicts_by_id[id_] = CandidateVerdict(
+            key=candidate.key,
+            text=candidate.text,
+            inchikey=candidate.inchikey,
+            scaffold=built.subject.features(built.subject.notation(candidate)).family,
+            state=candidate_states[id_],
+            place=place(built.rules, built.objectives, answers[id_]),
+            measured={name: measured for name, (_, measured) in at_highest_rung(measured_answers).items()},
         )
-    return found
+    return verdicts_by_id
 
 
-_OF_THE_OLD_GOAL = (
+_OLD_GOAL_TEXTS = (
     (re.compile(r"(?m)^Hits so far: \d+\.\n?"), ""),
     (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d; "), r"\1: "),  # the digest
     (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d$"), r"\1"),
@@ -112,7 +111,7 @@ _OF_THE_OLD_GOAL = (
     (re.compile(r"(?m)^(\S+) \d\.\d{3} (?=[a-z])"), r"\1 "),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
 )
-"""Texts in prompts that judge molecules by the old goal, each with its replacement."""
+"""Patterns of texts in prompts that judge molecules by the old goal, each with its replacement."""
 
 
 class NotRelabelled(StrEnum):
@@ -127,26 +126,35 @@ class NotRelabelled(StrEnum):
 def relabelled_prompt(
     built: Built, turn: AnsweredTurn, verdict: CandidateVerdict
 ) -> tuple[Message, ...] | NotRelabelled:
-    """Returns the prompt of a turn with the goal that its candidate achieved; scores under the old goal are removed."""
-    windows = achieved(built.objectives, verdict.values)
-    if isinstance(windows, NotRelabelled):
-        return windows
-    old = {o.property: o.accept for o in built.objectives if o.property in windows and o.accept is not None}
+    """Returns the prompt of a turn with the goal that its candidate achieved, without scores under the old goal; or why
+    there is none."""
+    new_windows = achieved(built.objectives, verdict.values)
+    if isinstance(new_windows, NotRelabelled):
+        return new_windows
     units = built.row.units
-    swaps = {show_window(name, old[name], units): show_window(name, windows[name], units) for name in windows}
-    if not all(any(f"Wanted: {text}." in message.content for message in turn.prompt) for text in swaps):
-        return NotRelabelled.NOT_STATED
-    described = built.spec.description.strip() if built.spec.description else ""
-    prompt = tuple(_rewritten(message, swaps, described) for message in turn.prompt)
-    return NotRelabelled.OLD_GOAL if _names_the_goal(prompt, turn.answer, list(swaps)) else prompt
+    new_texts: dict[str, str] = {}  # by the text of the old window
+    for objective in built.objectives:
+        name = objective.property
+        if name in new_windows and objective.accept is not None:
+            old_text = show_window(name, objective.accept, units)
+            new_texts[old_text] = show_window(name, new_windows[name], units)
+    for old_text in new_texts:
+        if not any(f"Wanted: {old_text}." in message.content for message in turn.prompt):
+            return NotRelabelled.NOT_STATED
+    description = built.spec.description.strip() if built.spec.description else ""
+    prompt = tuple(_rewritten(message, new_texts, description) for message in turn.prompt)
+    if _names_goal(prompt, turn.answer, list(new_texts)):
+        return NotRelabelled.OLD_GOAL
+    return prompt
 
 
-def _names_the_goal(prompt: Sequence[Message], answer: Message, goal: Sequence[str]) -> bool:
-    """Returns whether a message states a part of the goal, or the answer one of its limits."""
+def _names_goal(prompt: Sequence[Message], answer: Message, goal: Sequence[str]) -> bool:
+    """Returns whether a message states a part of the goal, or the answer states one of its limits."""
     texts = [_text(message) for message in (*prompt, answer)]
     if any(part in text for part in goal for text in texts):
         return True
-    return bool(_limits(_text(answer)) & set[str]().union(*map(_limits, goal)))
+    numbers_of_answer = _numbers(_text(answer))
+    return any(numbers_of_answer & _numbers(part) for part in goal)
 
 
 def achieved(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> dict[str, Window] | NotRelabelled:
@@ -168,42 +176,51 @@ def _moved(objective: Objective, window: Window, value: float) -> Window:
     """
     low = window.low
     high = window.high
-    step = high - low if low is not None and high is not None and high > low else objective.scale
-    distance = window.distance(value)
-    steps = math.ceil(distance / step) * (1 if high is not None and value > high else -1)
+    step = objective.scale
+    if low is not None and high is not None and high > low:
+        step = high - low
+    n_steps = math.ceil(window.distance(value) / step)
+    is_above = high is not None and value > high
+    shift = n_steps * step if is_above else -n_steps * step
 
     def moved(limit: float | None) -> float | None:
-        return None if limit is None else float(f"{limit + steps * step:.12g}")
+        return None if limit is None else float(f"{limit + shift:.12g}")
 
-    if low is not None and high is not None and high == low:
+    if low is not None and high is not None and high == low:  # a window without width: around the value
         return Window(value - step, value + step)
     return Window(moved(low), moved(high))
 
 
-def _rewritten(message: Message, swaps: Mapping[str, str], described: str) -> Message:
-    """Returns a message under the new goal. described: a description of the campaign, which may name the old one."""
+def _rewritten(message: Message, new_texts: Mapping[str, str], description: str) -> Message:
+    """Returns a message under the new goal.
+
+    new_texts: windows of the new goal, by the text of the old window. description: of the campaign; it is removed,
+    since it may name the old goal.
+    """
     text = message.content
-    if described:
-        text = text.replace(described, "").lstrip("\n")
-    for old, new in swaps.items():
-        text = text.replace(f"Wanted: {old}.", f"Wanted: {new}.")
+    if description:
+        text = text.replace(description, "").lstrip("\n")
+    for old_text, new_text in new_texts.items():
+        text = text.replace(f"Wanted: {old_text}.", f"Wanted: {new_text}.")
     if message.role != "assistant":
-        for pattern, instead in _OF_THE_OLD_GOAL:
-            text = pattern.sub(instead, text)
+        for pattern, replacement in _OLD_GOAL_TEXTS:
+            text = pattern.sub(replacement, text)
     return replace(message, content=text)
 
 
 def _text(message: Message) -> str:
+    """Returns all texts of a message: content, thinking, and the arguments of its calls."""
     return message.content + message.thinking + "".join(call.arguments for call in message.calls)
 
 
-def _limits(text: str) -> set[str]:
-    """Returns the numbers in a text that are not parts of words, as written."""
+def _numbers(text: str) -> set[str]:
+    """Returns the numbers in a text that are not parts of words, as written, without 0 and 1, which are common."""
     return set(re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])", text)) - {"0", "1"}
 
 
-CLOSE = 0.02  # a number this near to a value, as a share of it, gives the value away
-SIDES = {Reason.ABOVE_WINDOW: ("above", "lower"), Reason.BELOW_WINDOW: ("below", "higher")}
+CLOSE_SHARE = 0.02  # a number that differs from a value by less than this share of it gives the value away
+SIDE_AND_AIM = {Reason.ABOVE_WINDOW: ("above", "lower"), Reason.BELOW_WINDOW: ("below", "higher")}
+MIN_PART_LENGTH = 4  # characters of a notation that is sought inside words, too
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)")
 
 
@@ -216,19 +233,27 @@ class NoHint(StrEnum):
 
 
 def hint_of(built: Built, turn: AnsweredTurn, verdict: CandidateVerdict | None) -> str | NoHint:
-    """Returns the hint for a turn that failed. verdict: on its best candidate; None if it had no new one."""
+    """Returns the hint for a turn that failed, or why there is none. verdict: on the turn's best candidate; None if the
+    turn had no new candidate."""
     if not turn.proposals:
         return NoHint.NOTHING_PROPOSED
-    hint = _of_refusal(turn, built.subject) if verdict is None else _of_verdict(built, verdict)
+    if verdict is None:
+        hint = _hint_by_refusal(turn, built.subject)
+    else:
+        hint = _hint_by_verdict(built, verdict)
     if hint is None:
         return NoHint.NOTHING_KNOWN
     texts = [proposal.text for proposal in turn.proposals]
     numbers: list[float] = []
     if verdict is not None:
-        texts += [verdict.text, verdict.key, verdict.key[:8], *filter(None, [verdict.inchikey])]
+        texts += [verdict.text, verdict.key, verdict.key[:8]]
+        if verdict.inchikey:
+            texts.append(verdict.inchikey)
         for name, quantity in verdict.values.items():
             numbers += [quantity.value, shown_quantity(name, quantity, built.row.units).value]
-    return NoHint.LEAK if leaks(hint, texts, numbers, built.subject) else hint
+    if leaks(hint, texts, numbers, built.subject):
+        return NoHint.LEAK
+    return hint
 
 
 def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float], subject: Subject | None = None) -> bool:
@@ -239,26 +264,28 @@ def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float], subject: Su
     """
     subject = subject or subject_of(MOLECULE_KIND)
     answers = [text for text in texts if text]
-    words = [stripped for word in hint.split() if (stripped := word.strip(".,;:!?\"'`"))]
-    if any(text in words or (len(text) >= 4 and text in hint) for text in answers):
-        return True
+    words = [word.strip(".,;:!?\"'`") for word in hint.split()]
+    words = [word for word in words if word]
+    for text in answers:
+        if text in words or (len(text) >= MIN_PART_LENGTH and text in hint):
+            return True
     if _keys(answers, subject) & _keys(words, subject):
         return True
-    stated = [float(number) for number in _NUMBER.findall(hint)]
-    return any(abs(one - value) <= CLOSE * abs(value) for one in stated for value in numbers)
+    hint_numbers = [float(number) for number in _NUMBER.findall(hint)]
+    return any(abs(number - value) <= CLOSE_SHARE * abs(value) for number in hint_numbers for value in numbers)
 
 
 def _keys(texts: Iterable[str], subject: Subject) -> set[str]:
     """Returns the keys of the texts that are candidates."""
-    found = set()
+    keys = set()
     for text in texts:
         with suppress(InvalidCandidateError):
-            found.add(subject.read(text).key)
-    return found
+            keys.add(subject.read(text).key)
+    return keys
 
 
-def _of_refusal(turn: AnsweredTurn, subject: Subject) -> str | None:
-    """Returns the hint for a turn whose proposals were all known or refused."""
+def _hint_by_refusal(turn: AnsweredTurn, subject: Subject) -> str | None:
+    """Returns the hint for a turn whose proposals were all known or refused; None if no reason is known."""
     first = turn.proposals[0]
     if first.status == "duplicate":
         return (
@@ -270,21 +297,25 @@ def _of_refusal(turn: AnsweredTurn, subject: Subject) -> str | None:
     return f"The answer that comes to mind first is refused: {why}. Write one that is not."
 
 
-def _of_verdict(built: Built, verdict: CandidateVerdict) -> str | None:
-    """Returns the hint by the first limit that the candidate missed, else by the reason of the verdict."""
+def _hint_by_verdict(built: Built, verdict: CandidateVerdict) -> str | None:
+    """Returns the hint by the first limit that the candidate missed, else by the reason of the verdict; None without
+    either."""
     rung = built.rungs[min(verdict.place.position, len(built.rungs) - 1)]
     is_last = rung.rules.is_terminal
-    limits: dict[str, Window | None] = {**rung.rules.gate}
+    windows: dict[str, Window | None] = {**rung.rules.gate}
     if is_last:
-        limits |= {objective.property: objective.accept for objective in built.objectives}
-    for name, window in limits.items():
+        windows |= {objective.property: objective.accept for objective in built.objectives}
+    for name, window in windows.items():
         quantity = verdict.values.get(name)
-        side = SIDES.get(missed) if window and quantity and (missed := window.misses(quantity)) else None
-        if side is not None:
-            where = "was verified" if is_last else f"missed a gate at the rung {rung.spec.rung}"
+        if not window or not quantity:
+            continue
+        missed = window.misses(quantity)
+        if missed in SIDE_AND_AIM:
+            side, aim = SIDE_AND_AIM[missed]
+            event = "was verified" if is_last else f"missed a gate at the rung {rung.spec.rung}"
             return (
-                f"An answer like the one that comes to mind first {where}: its {name} came out {side[0]} what is "
-                f"wanted. Aim for a {side[1]} {name}."
+                f"An answer like the one that comes to mind first {event}: its {name} came out {side} what is "
+                f"wanted. Aim for a {aim} {name}."
             )
     if verdict.place.reason is None:
         return None

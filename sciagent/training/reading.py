@@ -1,6 +1,7 @@
-"""Reads the turns of models from the ledger, each with the messages that it answered.
+"""Reads the episodes and turns of models from the ledger, as of a watermark.
 
-An episode's answers have places in its training rows, and conditions under which they were drawn.
+`TrainingCampaign` reads the turns, each with the messages that it answered. `SampledAnswers` says where the answers of
+an episode lie in its training rows, and under which conditions they were drawn.
 """
 
 from __future__ import annotations
@@ -39,44 +40,44 @@ class SampledTokens(NamedTuple):
     mask: tuple[bool, ...]
     """(n,) whether the token may be trained: it was not forced, and its distribution is known."""
     drawn: Mapping[str, object]
-    """Temperature and schema."""
+    """`temperature` and `schema` under which the tokens were drawn; a schema of None restricted nothing."""
 
 
 class SampledAnswers:
     """The answers of one episode."""
 
     def __init__(self, connection: Connection, turns: Sequence[Mapping[Any, Any]]) -> None:
-        """turns: rows of the table."""
+        """turns: the rows of the table `turn` of the episode, in order."""
         self._all = turns
         self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
         ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
         self._tool_sets = {id_: tool_set_content(connection, id_) for id_ in ids}
 
     def spans(self, row: Row) -> list[Mapping[str, object]]:
-        """Returns for each turn that a row trains where its answer lies, and what it was drawn under.
+        """Returns for each turn that a row trains where its answer lies, and under what the answer was drawn.
 
-        The end of an answer may be replaced in a row. A row that stands aside has the beginning of its answer as
-        context, so the answer is counted from its end.
+        The end of an answer may be replaced in a row. A row that stands aside may have the beginning of its answer as
+        context; the place of its answer therefore follows from its end.
         """
-        found: list[Mapping[str, object]] = []
+        spans: list[Mapping[str, object]] = []
         for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
             turn = self._turns[number]
             begin = row.turns.index(number)
             end = begin + row.turns.count(number)
             if row.aside:
                 begin = end - len(turn["output_ids"])
-            found.append({"turn": number, "begin": begin, "end": end, **self._drawn(turn)})
-        return found
+            spans.append({"turn": number, "begin": begin, "end": end, **self._drawn(turn)})
+        return spans
 
     def tokens(self) -> dict[int, SampledTokens]:
         """Returns the tokens of the answers by the number of their turn; turns without tokens are left out."""
-        found = {}
+        tokens_by_turn = {}
         for call in calls_of(self._all):
             turn = self._turns[call.turn]
-            known = turn["untrainable"] is None
-            mask = tuple(known and not forced for forced in call.forced)
-            found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
-        return found
+            is_trainable = turn["untrainable"] is None
+            mask = tuple(is_trainable and not is_forced for is_forced in call.forced)
+            tokens_by_turn[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
+        return tokens_by_turn
 
     def _drawn(self, turn: Mapping[Any, Any]) -> Mapping[str, object]:
         return {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
@@ -133,9 +134,12 @@ class AnsweredTurn:
 
     @property
     def new(self) -> list[int]:
-        """The ids of the candidates that were new in the campaign, in the order of the proposals."""
-        ids = (p.candidate_id for p in self.proposals if p.status == "new")
-        return list(dict.fromkeys(id_ for id_ in ids if id_ is not None))
+        """The ids of the candidates that were new in the campaign, in the order of the proposals, each once."""
+        new_ids: dict[int, None] = {}
+        for proposal in self.proposals:
+            if proposal.status == "new" and proposal.candidate_id is not None:
+                new_ids[proposal.candidate_id] = None
+        return list(new_ids)
 
     @cached_property
     def state(self) -> str:
@@ -156,18 +160,25 @@ class TrainingCampaign:
         return self.built.row.name
 
     def rows(self, connection: Connection) -> list[EpisodeRow]:
-        """Returns the episodes, those of a group one after the other."""
+        """Returns the episodes. The episodes of a group follow each other."""
         return episodes.episodes(connection, self.built.row.id, self.as_of)
 
     def episode(self, connection: Connection, row: EpisodeRow) -> RecordedEpisode:
-        j = t.trajectory.c
-        g = t.rollout_group.c
-        query = sa.select(j.settings, j.purpose, g.opening)
-        query = query.select_from(t.trajectory.outerjoin(t.rollout_group, g.id == j.group_id)).where(j.id == row.id)
-        settings, purpose, shared = connection.execute(query).one()
-        opening = settings.get("opening") or shared or ()
+        """Returns an episode of the campaign with its opening."""
+        trajectory = t.trajectory.c
+        group = t.rollout_group.c
+        joined = t.trajectory.outerjoin(t.rollout_group, group.id == trajectory.group_id)
+        query = sa.select(trajectory.settings, trajectory.purpose, group.opening).select_from(joined)
+        settings, purpose, group_opening = connection.execute(query.where(trajectory.id == row.id)).one()
+        opening = settings.get("opening") or group_opening or ()
         return RecordedEpisode(
-            *(self.name, row.id, row.number, row.group_id, row.sibling, row.policy, purpose),
+            campaign=self.name,
+            id=row.id,
+            number=row.number,
+            group=row.group_id,
+            sibling=row.sibling,
+            policy=row.policy,
+            purpose=purpose,
             task=self.task,
             opening=tuple(map(from_json, opening)),
             thinking=settings.get("thinking", "preserve"),
@@ -181,12 +192,13 @@ class TrainingCampaign:
         return content_hash({"objectives": spec["objectives"], "goal": spec["goal"]})
 
     def turns(self, connection: Connection, episode: RecordedEpisode) -> Iterator[AnsweredTurn]:
-        """Yields the turns of an episode before the watermark; turns without a message, as of scripts, are left out."""
+        """Yields the turns of an episode before the watermark. Turns without a message, such as those of scripts, are
+        left out."""
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
-        talk = Episode(episode.number, 0, episode.opening, limits)
-        by_turn: dict[int, list[Proposed]] = {}
+        conversation = Episode(episode.number, 0, episode.opening, limits)
+        proposals_by_turn: dict[int, list[Proposed]] = {}
         for proposal in episode_proposals(connection, episode.id):
-            by_turn.setdefault(proposal.turn_id, []).append(proposal)
+            proposals_by_turn.setdefault(proposal.turn_id, []).append(proposal)
         rows = self.raw_turns(connection, episode)
         sampled = SampledAnswers(connection, rows).tokens()
         for row in rows:
@@ -194,18 +206,20 @@ class TrainingCampaign:
                 continue
             answer = from_json(row["message"])
             tools = self._offered(connection, row["tool_set_id"])
-            prompt = tuple(talk.messages)
-            own = tuple(by_turn.get(row["id"], ()))
+            prompt = tuple(conversation.messages)
+            proposals = tuple(proposals_by_turn.get(row["id"], ()))
             yield AnsweredTurn(
-                episode, row["id"], row["number"], prompt, answer, tools, row, own, sampled.get(row["number"])
+                episode, row["id"], row["number"], prompt, answer, tools, row, proposals, sampled.get(row["number"])
             )
-            talk.restore((answer, *map(from_json, row["observations"])), dict(row["cursor"] or {}))
+            observations = map(from_json, row["observations"])
+            conversation.restore((answer, *observations), dict(row["cursor"] or {}))
 
     def raw_turns(self, connection: Connection, episode: RecordedEpisode) -> Sequence[Any]:
-        """Returns the rows of the turns before the watermark, in order: those that versions of rewards have, too."""
+        """Returns the rows of the turns before the watermark, in order. Versions of rewards have the same turns."""
         return [row for row in trajectories.turns(connection, episode.id) if row["watermark"] < self.as_of]
 
     def _offered(self, connection: Connection, tool_set_id: int | None) -> str:
+        """Returns the tools of a tool set, as JSON."""
         if tool_set_id not in self._tools:
             offered = tool_set_content(connection, int(tool_set_id or 0))["tools"]
             self._tools[tool_set_id] = json.dumps(offered, ensure_ascii=False)

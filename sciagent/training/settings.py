@@ -42,35 +42,36 @@ NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Portion = Annotated[float, Field(strict=True, ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
 
-BEGINNING = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
+BEGINNING_PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
 BEGINNINGS = "now, seeds, now:N and seeds:N with N from 1 to 999"
-"""The candidates that a group sees, with the number of drawn ones."""
+"""The texts that `from` takes, for messages. They name the candidates that a group sees, and how many are drawn."""
 SUPERVISED_RATE = 2e-5  # learning rate of AdamW for imitation and distillation, unless another is stated
-POLICY_RATE = 1e-6  # the same for policy gradients
-MOST_TOKENS = 8192  # of a micro-batch, unless another number is stated
+POLICY_RATE = 1e-6  # learning rate of AdamW for policy gradients, unless another is stated
+MOST_TOKENS = 8192  # largest number of tokens of a micro-batch, unless another number is stated
 OFF = "off"  # the limit of a guard that is turned off, as an option states it
 
 
 @dataclass(frozen=True)
 class CountsFor:
-    """Stands in the type of a field that counts for some trainings, or kinds of data sets. The others refuse it."""
+    """Marks the type of a field that only some trainings, or kinds of data sets, have a use for. Others refuse it."""
 
     kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Option:
-    """Stands in the type of a field whose option is not called like the field, or is typed in another way."""
+    """Marks the type of a field whose option is not called like the field, or is typed in another way."""
 
     names: tuple[str, ...] = ()
-    """Such as `--groups` and `-g`; empty: `--` and the name of the field."""
+    """Names of the option, such as `--groups` and `-g`; empty: `--` and the name of the field."""
     metavar: str | None = None
+    """What the help shows in place of the option's value; None: the usual word for the type."""
     parse: Callable[[Sequence[str]], Any] | None = None
     """Reads the texts of an option that may be repeated. Raises UsageError."""
 
 
 class NoOption:
-    """Stands in the type of a field that a command states itself, or that is for Python alone."""
+    """Marks the type of a field that has no option: a command sets it itself, or it is for Python alone."""
 
 
 class Problem(NamedTuple):
@@ -87,7 +88,8 @@ class SettingsGroup(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def problems(self, kind: str) -> Iterator[Problem]:
-        """Yields what is wrong with the settings as a whole. kind: of the training or data set for which they are."""
+        """Yields what is wrong with the settings as a whole. kind: the training, or kind of data set, that they are
+        for."""
         for name, field in type(self).model_fields.items():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 for mark in field.metadata:
@@ -104,14 +106,14 @@ class CheckedSettings(SettingsGroup):
     """Settings that are stated together. Wrong ones raise UsageError."""
 
     SOURCE: ClassVar[str] = ""
-    """What the settings are about, in the words of a command that takes settings of several kinds."""
+    """What a run with these settings reads, as a command names it that takes settings of several kinds."""
     KIND: ClassVar[str] = "training"
-    """Name of the field for whose value the others have to count."""
+    """Name of the field whose value decides which other fields have an effect; see `CountsFor`."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _check(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Validates the settings. The context may have the function `name_of`, for messages."""
+        """Validates the settings. The context may have a function `name_of`, which names a setting in messages."""
         name_of: NameOf = (info.context or {}).get("name_of", _dotted)
         try:
             settings = handler(data)
@@ -124,7 +126,8 @@ class CheckedSettings(SettingsGroup):
 
     def with_changes(self, **changes: Any) -> Self:
         """Returns the settings with other values of some fields. Raises UsageError."""
-        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+        stated_values = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**(stated_values | changes))
 
 
 def _dotted(place: Sequence[int | str]) -> str:
@@ -277,8 +280,8 @@ class TeacherSettings(SettingsGroup):
 
 
 def check_beginning(text: str) -> str:
-    """Returns the text of a beginning. Raises a fault for another text."""
-    if re.match(BEGINNING, text) is None:
+    """Returns the text, if it names what groups see at the beginning. Raises a fault for any other text."""
+    if re.match(BEGINNING_PATTERN, text) is None:
         raise fault(f'"{text}" is none of {BEGINNINGS}')
     return text
 
@@ -290,13 +293,13 @@ class EpisodeSettings(SettingsGroup):
     begins: Annotated[str, AfterValidator(check_beginning), Option(("--from",), "now[:N]|seeds[:N]")] = Field(
         default="now",
         alias="from",
-        json_schema_extra={"pattern": BEGINNING},
+        json_schema_extra={"pattern": BEGINNING_PATTERN},
         description="What groups see: all candidates of the campaign (`now`) or its `seeds`; `seeds:8`: 8 drawn ones.",
     )
 
 
 class RaySettings(SettingsGroup):
-    """Processes of Ray that roll out the groups of a step, each those of its tasks."""
+    """Processes of Ray that roll out the groups of a step. Each process rolls out the groups of its own tasks."""
 
     actors: Annotated[Count, Option(("--actors",))] = Field(
         description="Number of processes of Ray that roll out; a task is rolled out by one of them."
@@ -515,8 +518,9 @@ class LiveSettings(LadderSettings, RunSettings):
 
     @property
     def most_groups(self) -> int:
-        """Most groups of a step."""
-        return self.groups + (self.groups if self.further is None else self.further)
+        """Largest number of groups of a step."""
+        further = self.groups if self.further is None else self.further
+        return self.groups + further
 
     @property
     def actors(self) -> int:
@@ -525,28 +529,35 @@ class LiveSettings(LadderSettings, RunSettings):
 
     @property
     def guard_limits(self) -> GuardSettings:
-        """The limits of the guards; `kl_budget` of the run itself goes before."""
+        """The limits of the guards. The run's own `kl_budget`, if it is set, replaces that of the guards."""
         limits = self.guards or GuardSettings()
-        return limits if self.kl_budget is None else limits.model_copy(update={"kl_budget": self.kl_budget})
+        if self.kl_budget is None:
+            return limits
+        return limits.model_copy(update={"kl_budget": self.kl_budget})
 
 
 def learner_settings(run: TrainingSettings | LiveSettings) -> LearnerSettings:
-    """Returns what the learner of a run computes with: what is left out has the usual value of the training."""
+    """Returns the settings of a run's learner. What the run leaves out has the usual value of its training."""
     is_policy_gradient = run.training in ("grpo", "ppo")
-    rate = POLICY_RATE if is_policy_gradient else SUPERVISED_RATE
+    learning_rate = run.learning_rate
+    if learning_rate is None:
+        learning_rate = POLICY_RATE if is_policy_gradient else SUPERVISED_RATE
+    critic = None
+    if run.training == "ppo":
+        critic = run.critic or CriticSettings()
     return LearnerSettings(
         **dict(run.constants),
-        learning_rate=rate if run.learning_rate is None else run.learning_rate,
+        learning_rate=learning_rate,
         most_tokens=run.most_tokens,
         kl=run.kl,
         entropy=run.entropy,
         distillation=1.0 if run.training in ("distill", "hindsight") else 0.0,
-        critic=(run.critic or CriticSettings()) if run.training == "ppo" else None,
+        critic=critic,
     )
 
 
 class AnswerSettings(SettingsGroup):
-    """The verified answers of a data set."""
+    """Which verified answers a data set takes."""
 
     at_least: Annotated[float, CountsFor(("sft", "hindsight", "unpaired"))] = Field(
         default=0.5, description="Payoff of a verified turn, in hits or utility; below it, a turn has failed."
@@ -591,6 +602,9 @@ class DatasetSettings(AnswerSettings, CheckedSettings):
 
     def problems(self, kind: str) -> Iterator[Problem]:
         yield from super().problems(kind)
-        if outside := [name for name in self.test_campaigns if name not in self.campaigns]:
-            named = ", ".join(self.campaigns)
-            yield Problem("test_campaigns", f'"{outside[0]}" is not among the campaigns', f"they are {named}")
+        unknown_names = [name for name in self.test_campaigns if name not in self.campaigns]
+        if unknown_names:
+            known_names = ", ".join(self.campaigns)
+            yield Problem(
+                "test_campaigns", f'"{unknown_names[0]}" is not among the campaigns', f"they are {known_names}"
+            )

@@ -10,7 +10,7 @@ from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
-from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.rivals.rule_buyers import Ordered
 from sciagent_bench.simulate import Truth
 
@@ -31,7 +31,7 @@ def priced(lab: Laboratory, how: InFlight, seed: int = 0) -> LabReplay:
 def test_no_seven_days_have_more_claims_than_slots_and_none_is_left_unused(latency: float) -> None:
     run = replay_lab(case().truth, Ordered(Exhaustive()), Laboratory(latency, 5, 20), InFlight(), seed=1)
     claimed = np.array(run.claimed)
-    assert max(((claimed >= day) & (claimed < day + WEEK)).sum() for day in range(20 * WEEK)) == 5
+    assert max(((claimed >= day) & (claimed < day + WEEK_DAYS)).sum() for day in range(20 * WEEK_DAYS)) == 5
     assert len(claimed) == 100 and len(set(run.of)) == 100
     waited = np.array(run.answered) - claimed
     assert (waited >= 0).all() and waited.mean() == pytest.approx(latency, abs=latency / 5)
@@ -41,7 +41,7 @@ def test_a_list_that_is_put_in_order_again_finds_more_hits() -> None:
     lab = Laboratory(14, 5, 10)
     frozen, renewed = priced(lab, InFlight(reprice=False)), priced(lab, InFlight())
     assert frozen.withdrawn == 0 < renewed.withdrawn
-    assert renewed.hits_by(lab.weeks * WEEK) >= frozen.hits_by(lab.weeks * WEEK)
+    assert renewed.hits_by(lab.weeks * WEEK_DAYS) >= frozen.hits_by(lab.weeks * WEEK_DAYS)
 
 
 def test_what_is_out_counts_against_a_goal() -> None:

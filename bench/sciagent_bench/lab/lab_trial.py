@@ -15,7 +15,7 @@ from sciagent.cli.shared import put_json
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.hints import Hint
-from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.score import Interval, summarised
 from sciagent_bench.trial import Source, run_all
@@ -66,13 +66,13 @@ def summary_of(done: Iterable[tuple[LabTrial, LabReplay]]) -> Mapping[str, Any]:
         lab = trial.lab
         of = values[trial.name]
         for week in weeks_shown(lab):
-            of[f"hits_by_week_{week}"].append(run.hits_by(week * WEEK))
+            of[f"hits_by_week_{week}"].append(run.hits_by(week * WEEK_DAYS))
         of["claims"].append(len(run.of))
         of["withdrawn"].append(run.withdrawn)
         if lab.count is not None:
             of["overshoot"].append(run.hits - lab.count)
             known = sorted(at for at, hit in zip(run.answered, run.hit, strict=True) if hit)
-            of["weeks_to_goal"].append(known[lab.count - 1] / WEEK if len(known) >= lab.count else None)
+            of["weeks_to_goal"].append(known[lab.count - 1] / WEEK_DAYS if len(known) >= lab.count else None)
     return {name: {what: summarised(each) for what, each in of.items()} for name, of in values.items()}
 
 

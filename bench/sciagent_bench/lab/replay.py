@@ -18,9 +18,10 @@ from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.simulate import Truth
 
-WEEK = 7
+WEEK_DAYS = 7
 SPREAD = 1 / 3  # standard deviation of the latency, as a fraction of it
-SLOTS = 16  # purchases of a rule that are asked for at a time
+SLOTS = 16  # purchases that a rule is asked for at a time
+DAYS_STREAM = 7  # second part of the seed of the latencies, beside other random numbers of the seed
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Laboratory:
 
 @dataclass(frozen=True)
 class InFlight:
-    """Treatment of tasks that are out by the scheduler."""
+    """How the scheduler treats tasks that are listed or claimed, and not answered yet."""
 
     reprice: bool = True
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
@@ -55,11 +56,13 @@ class LabReplay:
     """The claims of a replay in order of time; every list has one entry per claim."""
 
     of: list[int] = field(default_factory=list)
+    """Row of the candidate."""
     claimed: list[int] = field(default_factory=list)
     """Day of the claim, from 0."""
     answered: list[float] = field(default_factory=list)
     """Day of the answer."""
     hit: list[bool] = field(default_factory=list)
+    """Whether the candidate is a hit."""
     withdrawn: int = 0
     """Number of tasks that were withdrawn."""
 
@@ -79,6 +82,8 @@ class LabReplay:
 
 
 class _Run:
+    """One replay. `pool` holds what the scheduler knows, `listed` the tasks that nobody has claimed yet."""
+
     def __init__(
         self, truth: Truth, buyer: Buyer, lab: Laboratory, how: InFlight, similarity: Similarity | None, seed: int
     ) -> None:
@@ -87,32 +92,39 @@ class _Run:
         self.lab = lab
         self.how = how
         self.similarity = similarity
-        c = truth.scores.shape[1]
-        k = truth.costs.shape[1]
-        empty = np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k))
-        self.pool = CandidatePool(*empty, truth.rungs, slots=SLOTS)
+        n_scores = truth.scores.shape[1]
+        n_rungs = truth.costs.shape[1]
+        no_scores = np.empty((0, n_scores))
+        no_closed = np.empty((0, n_rungs), dtype=bool)
+        no_costs = np.empty((0, n_rungs))
+        self.pool = CandidatePool(no_scores, no_closed, no_costs, truth.rungs, slots=SLOTS)
         self.pool.add(truth.costs)
-        self.last = PaidIndex(k - 1)
-        self.days = np.random.default_rng([seed, 7])
+        self.last = PaidIndex(n_rungs - 1)
+        self.days = np.random.default_rng([seed, DAYS_STREAM])
         self.listed: dict[int, Purchase] = {}
         self.run = LabReplay()
         self.total = lab.per_week * lab.weeks
 
     def play(self) -> LabReplay:
-        ahead = WEEKS * self.lab.per_week
-        waiting = list[int]()
-        for day in range(self.lab.weeks * WEEK):
+        """Replays all days; returns the claims."""
+        full_list = WEEKS * self.lab.per_week
+        waiting = list[int]()  # numbers of the claims that are not answered yet
+        for day in range(self.lab.weeks * WEEK_DAYS):
             due = [n for n in waiting if self.run.answered[n] <= day]
             waiting = [n for n in waiting if self.run.answered[n] > day]
             for n in due:
                 self._answer(self.run.of[n])
             if self._is_over(day):
                 break
-            if day == 0 or due or len(self.listed) < ahead / 2:
-                self._list_tasks(min(ahead, self._room(day, len(waiting))), is_again=bool(due))
-            while self.listed and sum(day - at < WEEK for at in self.run.claimed) < self.lab.per_week:
+            if day == 0 or due or len(self.listed) < full_list / 2:
+                self._list_tasks(min(full_list, self._room(day, len(waiting))), is_again=bool(due))
+            while self.listed and self._claims_in_week(day) < self.lab.per_week:
                 waiting.append(self._claim(day))
         return self.run
+
+    def _claims_in_week(self, day: int) -> int:
+        """Returns the number of claims in the last seven days."""
+        return len([claim_day for claim_day in self.run.claimed if day - claim_day < WEEK_DAYS])
 
     def _list_tasks(self, most: int, is_again: bool) -> None:
         """Fills the list. is_again: whether answers have come that may change its order."""
@@ -126,11 +138,12 @@ class _Run:
         return self.lab.count is not None and self.run.hits_by(day) >= self.lab.count
 
     def _room(self, day: int, out: int) -> int:
-        """Returns how many tasks may be on the list. out: number of claimed ones."""
-        left = self.total - len(self.run.claimed)
+        """Returns how many tasks may be on the list. out: number of claimed tasks without an answer."""
+        remaining_claims = self.total - len(self.run.claimed)
         if self.lab.count is None or not self.how.counts_out:
-            return left
-        return min(left, enough(self.lab.count, self.run.hits_by(day), self.run.latest_hits(day)) - out)
+            return remaining_claims
+        n_enough = enough(self.lab.count, self.run.hits_by(day), self.run.latest_hits(day))
+        return min(remaining_claims, n_enough - out)
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]
@@ -188,7 +201,7 @@ class _Run:
         return batch
 
     def _is_alike(self, of: int, most: int) -> bool:
-        """Whether a task would be one too many that resembles another one that is out."""
+        """Returns whether a third of the list would resemble other tasks that are out, this task among them."""
         out = np.flatnonzero(self.pool.pending)
         if self.how.alike is None or self.similarity is None or not len(out):
             return False

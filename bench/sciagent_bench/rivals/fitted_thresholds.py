@@ -28,15 +28,15 @@ from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
 from sciagent_bench.rivals.baseline_warm_up import ladders
 
-PILOT = 60
-PILOT_SHARE = 0.05  # pilot candidates, and the fraction of the budget that they may cost
-FEWEST = 20
-FEWEST_SHARE = 0.1  # smallest pilot, and the fraction of the budget that it may cost
+PILOT_SIZE = 60  # candidates of the pilot
+PILOT_SHARE = 0.05  # fraction of the budget that the pilot may cost
+MIN_PILOT_SIZE = 20  # a smaller pilot may cost MIN_PILOT_SHARE of the budget
+MIN_PILOT_SHARE = 0.1
 SHRINK = 2.0  # weight, in rows, of the prior that rungs and terminal answer are uncorrelated
-ENOUGH = 0.95
-LESS = 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
-DRAWS = 4000
-STEPS = 150
+ENOUGH = 0.95  # fraction of all hits that a reduced budget still has to find
+LESS = 0.8  # factor by which a budget is reduced
+DRAWS = 4000  # candidates that are drawn from the law
+STEPS = 150  # of the local search, for each subset of the rungs
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,15 @@ class CampaignThresholds:
     def _pilot(self, pool: CandidatePool, left: float) -> list[Purchase] | None:
         """Returns purchases for the pilot; None once it is complete."""
         affordable = self._budget / float(pool.costs.sum(1).mean())
-        wanted = min(PILOT, max(PILOT_SHARE * affordable, min(FEWEST, FEWEST_SHARE * affordable)), len(pool.out))
+        smallest = min(MIN_PILOT_SIZE, MIN_PILOT_SHARE * affordable)
+        wanted = min(PILOT_SIZE, max(PILOT_SHARE * affordable, smallest), len(pool.out))
         missing = math.floor(wanted) - int(pool.closed.all(1).sum())
         if missing <= 0:
             return None
         return ladders(pool, left, missing, self._rng)
 
     def _fit(self, pool: CandidatePool, left: float) -> Gates:
+        """Returns the gates by the law of the pilot's scores."""
         self._piloted = np.flatnonzero(pool.closed.all(1))
         rows = pool.scores[self._piloted]
         rows = rows[~np.isnan(rows).any(1)]
@@ -121,6 +123,7 @@ class CampaignThresholds:
         return []
 
     def _left_over(self, pool: CandidatePool, gates: Gates, left: float) -> list[Purchase]:
+        """Returns purchases for the remaining budget: the best rejected candidates, then new ones."""
         last = gates.rungs[-1]
         for place in range(len(gates.rungs) - 2, -1, -1):
             score = self._score(pool, gates.rungs[place])

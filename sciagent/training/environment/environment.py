@@ -1,6 +1,7 @@
-"""The live ladder as an environment in this process: clients bring the policy, and open episodes and take turns.
+"""The live ladder as an environment in this process: clients bring the policy, open episodes and take turns.
 
-Reads the rewards of episodes by the evidence of now, by the same rules as published versions.
+`Environment` drives the campaign and takes the requests; `LadderEpisode` is one episode of it. `RewardReader` reads the
+rewards of episodes by the newest evidence, by the same rules as published versions of rewards.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ from sciagent.training.rollouts.groups import EnvironmentTask, EpisodeReply, Ope
 
 
 class RewardReader:
-    """Reads rewards; may be used by several threads.
+    """Reads the rewards of a campaign's episodes. Several threads may use it.
 
-    The law that values unsettled candidates is the stated one, else that of the last published version under the same
-    description, else one that is fitted once there are enough answers, and then kept.
+    A law values unsettled candidates. It is the law that the description of the rewards states; else the law of the
+    last published version under the same description; else one that is fitted once there are enough answers. The
+    reader keeps the law that it has found.
     """
 
     def __init__(self, ledger: Ledger, campaign: str, spec: RewardSpec) -> None:
@@ -53,7 +55,8 @@ class RewardReader:
         self._spec = spec
         self._lock = threading.Lock()
         self._law: RewardLaw | None = None
-        self._tried = -1
+        self._law_sought_at: int | None = None
+        """Watermark by which the law was sought in vain the last time; None before the first time."""
 
     def watermark(self) -> int:
         """Returns the watermark of the newest evidence."""
@@ -63,39 +66,50 @@ class RewardReader:
     def of_episode(self, number: int, alone: bool = False) -> RewardedEpisode:
         """Returns the rewards of an episode. It has advantages once its group is complete.
 
-        alone: without advantages, which needs the siblings' rewards. Raises EpisodeError for an unknown episode.
+        alone: leave the advantages out, and with them the siblings' rewards. Raises EpisodeError for an unknown
+        episode.
         """
         built = self._built
         with built.ledger.read() as connection:
             as_of = read_watermark(connection) + 1
-            found = episodes.by_number(connection, built.row.id, number)
-            if found is None or found.group_id is None:
+            episode = episodes.by_number(connection, built.row.id, number)
+            if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
-            group = groups.by_id(connection, found.group_id)
+            group = groups.by_id(connection, episode.group_id)
             alone = alone or group.size == 1 or group.state != "complete"
-            ids = [found.id] if alone else [each.id for each in groups.siblings(connection, group.id)]
+            ids = [episode.id]
+            if not alone:
+                ids = [sibling.id for sibling in groups.siblings(connection, group.id)]
             law = self._law_of(connection, as_of)
             rows = reward_rows(built, connection, self._spec, law, as_of, ids)
-            turns = {turn.id: turn.number for turn in episodes.turns_of(connection, [found.id], as_of)[found.id]}
-        mine = [row for row in rows if row.trajectory_id == found.id]
-        shown = [shown_turn(row, turns[row.turn_id], self._spec.prices) for row in mine if row.turn_id is not None]
-        return _rewarded(found, group.number, mine[0].value, shown, alone)
+            turns = episodes.turns_of(connection, [episode.id], as_of)[episode.id]
+        turn_numbers = {turn.id: turn.number for turn in turns}
+        rows_of_episode = [row for row in rows if row.trajectory_id == episode.id]
+        rewarded_turns = [
+            shown_turn(row, turn_numbers[row.turn_id], self._spec.prices)
+            for row in rows_of_episode
+            if row.turn_id is not None
+        ]
+        outcome = rows_of_episode[0].value
+        return _rewarded(episode, group.number, outcome, rewarded_turns, alone)
 
     def _law_of(self, connection: Connection, as_of: int) -> RewardLaw | None:
+        """Returns the law that values unsettled candidates; None if there is none."""
         spec = self._spec
         if spec.unsettled == "settled":
             return None
         with self._lock:
-            if self._law is None and self._tried != as_of:
-                self._tried = as_of
+            if self._law is None and self._law_sought_at != as_of:
+                self._law_sought_at = as_of
                 previous = rewards.last(connection, self._built.row.id, spec.hash)
-                self._law = law_of(self._built, connection, spec, as_of, previous)[1]
+                _, self._law = law_of(self._built, connection, spec, as_of, previous)
             return self._law
 
 
 def _rewarded(
     row: EpisodeRow, group: int, outcome: float | None, turns: list[RewardedTurn], alone: bool
 ) -> RewardedEpisode:
+    """Returns an episode with its rewards. group: its number. alone: leave the advantages out."""
     if alone:
         turns = [turn.model_copy(update={"advantage": None}) for turn in turns]
     return RewardedEpisode(
@@ -118,14 +132,14 @@ class EnvironmentLimits(TypedDict, total=False):
     idle_seconds: float
     """An episode whose client is silent for longer is ended; by default 600 seconds."""
     workers: int | None
-    """Paid jobs at once; None: as in the campaign."""
+    """Number of paid jobs at once; None: as in the campaign."""
 
 
 class Environment:
     """The live ladder of a campaign, used as a context manager. Its methods may be called from any thread.
 
     Entering drives the campaign: its seeds are proposed first, and what clients propose is verified while they go on.
-    The turns of all clients that have come meanwhile are written in one step. Leaving ends all episodes.
+    Turns that clients send while a step runs are written together in the next step. Leaving ends all episodes.
     """
 
     def __init__(self, built: Built, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> None:
@@ -146,10 +160,11 @@ class Environment:
         spec = rewards if isinstance(rewards, RewardSpec) else load_rewards(Path(rewards))
         self._rewards = RewardReader(built.ledger, built.row.name, spec)
         self._desk = EpisodeDesk(turns, most, idle_seconds)
-        self._asked: deque[tuple[Callable[[Driver], Any], Future[Any]]] = deque()
-        self._sent: deque[SentTurn] = deque()
+        self._work_queue: deque[tuple[Callable[[Driver], Any], Future[Any]]] = deque()
+        """Functions that the thread of the campaign is to call, each with the place of its result."""
+        self._turn_queue: deque[SentTurn] = deque()
         self._left: str | None = None
-        self._is_begun = False
+        self._has_cleared_up = False
         self._ladder = LadderThread(built, limits.get("workers"), self._serve, self._leave)
 
     @property
@@ -193,10 +208,12 @@ class Environment:
             raise EpisodeError(400, f"n: {shown(n)} is no whole number from 1 to {MAX_TASKS}")
         goal = briefing.goal(self.built)
         seed = self.built.spec.seed
-        return [
-            EnvironmentTask(task=i, campaign=self.campaign, goal=goal, seed=task_seed(seed, i), turns=self._turns)
-            for i in range(n)
-        ]
+        tasks = []
+        for number in range(n):
+            own_seed = task_seed(seed, number)
+            task = EnvironmentTask(task=number, campaign=self.campaign, goal=goal, seed=own_seed, turns=self._turns)
+            tasks.append(task)
+        return tasks
 
     def tools(self, policy: str = "client") -> Sequence[Mapping[str, Any]]:
         """Returns the schemas of the tools in OpenAI's format. policy: as in `open`."""
@@ -214,13 +231,14 @@ class Environment:
     ) -> LadderEpisode:
         """Opens an episode.
 
-        task, seed: of the random choices of the tools; default: by the number of the group. group: the episodes that
-        are opened under one name begin alike, see one snapshot, and are compared with each other; after `siblings` of
-        them the name begins a new group. policy: name and version of what answers, as the ledger is to keep it.
-        Raises EpisodeError.
+        task, seed: decide the random choices of the tools; without both, the number of the group does. group: name of a
+        group. The episodes that are opened under one name begin alike, see one snapshot, and are compared with each
+        other; after `siblings` episodes, the name begins a new group. policy: name and version of what answers, for the
+        ledger. Raises EpisodeError.
         """
         request = EpisodeRequest(task, seed, group, siblings, policy, purpose)
-        return LadderEpisode(self, self._do(lambda driver: self._desk.open(driver, request)).opened)
+        episode = self._do(lambda driver: self._desk.open(driver, request))
+        return LadderEpisode(self, episode.opened)
 
     def episode(self, number: int) -> LadderEpisode:
         """Returns an episode that was opened here. Raises EpisodeError."""
@@ -231,20 +249,20 @@ class Environment:
     ) -> EpisodeReply:
         """Carries out the tool calls of an answer, and writes the turn.
 
-        message: of an assistant, in OpenAI's format. usage: its `prompt_tokens` and `completion_tokens`, which are
-        charged. turn: number of the turn, so that a request that is sent again is not carried out again.
+        message: an assistant's message, in OpenAI's format. usage: its `prompt_tokens` and `completion_tokens`, which
+        are charged. turn: number of the turn, so that a request that is sent again is not carried out again.
         Raises EpisodeError.
         """
         episode = self._known(number)
         if turn is not None and type(turn) is not int:
             raise EpisodeError(400, f"turn: {shown(turn)} is no whole number")
         sent = SentTurn(episode, stated_answer(message, usage, episode.policy), turn, Future())
-        episode.used = time.monotonic()
-        self._sent.append(sent)
+        episode.used_at = time.monotonic()
+        self._turn_queue.append(sent)
         return self._with_reward(self._wait_for(sent.reply))
 
     def call(self, number: int, name: str, arguments: Mapping[str, Any], turn: int | None = None) -> EpisodeReply:
-        """Takes a turn that is one tool call; as `turn`."""
+        """Takes a turn that is one tool call. turn: as in `turn`. Raises EpisodeError."""
         return self.turn(number, stated_call(name, arguments), turn=turn)
 
     def end(self, number: int, wait: float = 0.0) -> RewardedEpisode:
@@ -254,51 +272,62 @@ class Environment:
 
     def leave(self, number: int) -> None:
         """Ends an episode, if it has not ended yet."""
-        if (episode := self._desk.episodes.get(number)) is not None:
+        episode = self._desk.episodes.get(number)
+        if episode is not None:
             self._do(lambda driver: self._desk.end(episode, "ended by the client"))
 
     def rewards(self, number: int, wait: float = 0.0) -> RewardedEpisode:
         """Returns the rewards of an episode by the evidence so far; None where they are undecided.
 
-        wait: longest time, in seconds, to wait until they are decided. Ends early if the campaign runs nothing more.
+        wait: longest time, in seconds, to wait until they are decided. The wait ends early if the campaign has nothing
+        more to run.
         """
         if not isinstance(wait, int | float) or not 0 <= wait <= MAX_WAIT:
             raise EpisodeError(400, f"wait: {shown(wait)} is not from 0 to {MAX_WAIT:g} seconds")
-        until = time.monotonic() + wait
+        deadline = time.monotonic() + wait
         while True:
-            seen = self._rewards.watermark()
-            found = self._rewards.of_episode(number)
-            if found.outcome is not None or not self._waits(seen, until):
-                return found
+            seen_watermark = self._rewards.watermark()
+            episode = self._rewards.of_episode(number)
+            if episode.outcome is not None or not self._wait_for_evidence(seen_watermark, deadline):
+                return episode
 
-    def _waits(self, seen: int, until: float) -> bool:
-        """Waits for evidence after the watermark `seen`; returns False if the time is over or nothing comes."""
+    def _wait_for_evidence(self, seen_watermark: int, deadline: float) -> bool:
+        """Waits for evidence after a watermark; returns False once the time is over or the campaign runs nothing more.
+
+        deadline: in seconds of the monotonic clock.
+        """
         ladder = self._ladder
-        while (left := until - time.monotonic()) > 0 and ladder.is_alive and not ladder.is_resting:
+        while ladder.is_alive and not ladder.is_resting:
+            remaining_seconds = deadline - time.monotonic()
+            if remaining_seconds <= 0:
+                return False
             with ladder.changed:
-                ladder.changed.wait(min(left, 1.0))
-            if self._rewards.watermark() > seen:
+                ladder.changed.wait(min(remaining_seconds, 1.0))
+            if self._rewards.watermark() > seen_watermark:
                 return True
         return False
 
     def _with_reward(self, reply: EpisodeReply) -> EpisodeReply:
+        """Returns the reply with the reward of its turn."""
         turns = self._rewards.of_episode(reply.episode, alone=True).turns
         return reply.model_copy(update={"reward": turns[reply.turn].reward})
 
     def _known(self, number: int) -> OpenEpisode:
+        """Returns an episode that is open, or has ended not long ago. Raises EpisodeError for another number."""
         episode = self._desk.episodes.get(number) or self._desk.ended.get(number)
         if episode is None:
             raise EpisodeError(404, f"no episode with the number {shown(number)} is open here")
         return episode
 
     def _do(self, work: Callable[[Driver], T]) -> T:
-        """Returns the result of work in the thread that drives the campaign."""
-        done: Future[T] = Future()
-        self._asked.append((work, done))
-        return self._wait_for(done)
+        """Has the thread that drives the campaign call a function; returns its result."""
+        result: Future[T] = Future()
+        self._work_queue.append((work, result))
+        return self._wait_for(result)
 
     def _wait_for(self, reply: Future[T]) -> T:
-        """Returns the reply to what was put into a queue. Raises EpisodeError if the environment has closed."""
+        """Wakes the thread, and waits for the reply to an item of a queue. Raises EpisodeError if the environment has
+        closed."""
         self._ladder.ring()
         if self._left is not None:
             self._refuse_all(503, self._left)
@@ -306,28 +335,31 @@ class Environment:
 
     def _refuse_all(self, status: int, why: str) -> None:
         """Refuses all requests that wait."""
-        for queue in (self._asked, self._sent):
+        for queue in (self._work_queue, self._turn_queue):
             while queue:
-                with suppress(IndexError):  # another thread was faster
-                    queue.popleft()[-1].set_exception(EpisodeError(status, why))
+                with suppress(IndexError):  # another thread has taken the last item
+                    *_, reply = queue.popleft()
+                    reply.set_exception(EpisodeError(status, why))
 
     def _serve(self, driver: Driver) -> bool:
-        """Opens and ends episodes, and writes the turns that have come; returns whether there were any."""
-        if not self._is_begun:
-            self._is_begun = True
+        """Opens and ends episodes as clients asked, and writes the turns that they sent; returns whether there were
+        any turns."""
+        if not self._has_cleared_up:
+            self._has_cleared_up = True
             self._desk.clear_up(driver)
-        while self._asked:
-            work, done = self._asked.popleft()
+        while self._work_queue:
+            work, result = self._work_queue.popleft()
             try:
-                done.set_result(work(driver))
+                result.set_result(work(driver))
             except Exception as error:  # noqa: BLE001 - it is raised again in the thread of the client
-                done.set_exception(error)
+                result.set_exception(error)
         self._desk.end_idle()
-        if not self._sent or driver.mailbox.paused:
+        if not self._turn_queue or driver.mailbox.paused:
             return False
-        sent = [self._sent.popleft() for _ in range(len(self._sent))]
+        sent = [self._turn_queue.popleft() for _ in range(len(self._turn_queue))]
         try:
-            if (why := obstacle(driver)) is not None:
+            why = obstacle(driver)
+            if why is not None:
                 raise EpisodeError(409, f"no further turn may begin: {why}")
             self._desk.take(driver, sent)
         except BaseException as error:
@@ -339,7 +371,7 @@ class Environment:
         return True
 
     def _leave(self, why: str, can_write: bool) -> None:
-        """Ends all episodes, and refuses what comes later."""
+        """Ends all episodes, and refuses all later requests. can_write: whether the driver can still write."""
         self._left = why
         if can_write:
             self._desk.end_all(why)
@@ -369,8 +401,10 @@ class LadderEpisode:
         return self.opened.tools
 
     def turn(self, message: Mapping[str, Any], usage: Mapping[str, int] | None = None) -> EpisodeReply:
-        """Carries out the tool calls of an assistant's message in OpenAI's format, and writes the turn. usage: its
-        `prompt_tokens` and `completion_tokens`, which are charged. Raises EpisodeError."""
+        """Carries out the tool calls of an assistant's message in OpenAI's format, and writes the turn.
+
+        usage: the message's `prompt_tokens` and `completion_tokens`, which are charged. Raises EpisodeError.
+        """
         return self._environment.turn(self.number, message, usage)
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> EpisodeReply:
@@ -378,6 +412,8 @@ class LadderEpisode:
         return self._environment.call(self.number, name, arguments or {})
 
     def end(self, wait: float = 0.0) -> RewardedEpisode:
-        """Ends the episode, if it has not ended yet, and returns its rewards: None where they are undecided. wait:
-        longest time, in seconds, to wait until they are decided."""
+        """Ends the episode, if it has not ended yet, and returns its rewards; None where they are undecided.
+
+        wait: longest time, in seconds, to wait until they are decided.
+        """
         return self._environment.end(self.number, wait)

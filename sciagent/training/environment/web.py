@@ -1,6 +1,7 @@
 """An environment over HTTP: requests and replies are JSON, and a refused request says why.
 
-Runs a server beside the main thread, until it is stopped or its environment ends.
+`application` makes the ASGI application, `guarded` puts a check of tokens, hosts and origins before it, and
+`EnvironmentServer` serves it beside the main thread, until it is stopped or its environment ends.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ from sciagent.training.environment.environment import Environment
 from sciagent.training.environment.statements import shown
 
 MAX_BODY = 1_000_000  # bytes of a request
-THREADS = 64  # for requests beside those of the open episodes
-OPENING = ("task", "seed", "group", "siblings", "policy", "purpose")
+EXTRA_THREADS = 64  # for requests, beside one thread for each open episode
+OPEN_KEYS = ("task", "seed", "group", "siblings", "policy", "purpose")
+"""Keys of a request that opens an episode."""
 JSON_TYPE = "application/json"
 """Content type of requests that change something. A form of a web page cannot send it to another server."""
-READING = ("GET", "HEAD", "OPTIONS")
+READING_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?")
 USUAL_PORTS = {"http": "80", "https": "443"}
-"""{scheme: port that browsers leave out of an origin}."""
+"""Ports that browsers leave out of an origin, by its scheme."""
 Answer = Callable[[Request], Awaitable[Any]]
 
 
@@ -61,11 +63,11 @@ def application(environment: Environment) -> ASGIApp:
 
 
 def guarded(app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str] = ()) -> ASGIApp:
-    """Returns an application that answers only who may ask. Without this check a web page could reach a server of this
-    machine.
+    """Returns an application that answers only clients that may ask. Without this check, any web page could send
+    requests to a server of this machine.
 
-    token: what clients have to show; None: nothing. hosts: names under which clients may reach it; empty: any. origins:
-    other servers whose pages may ask, as `checked_origin` returns them.
+    token: clients have to show it; None: they show none. hosts: names under which clients may reach the server; empty:
+    any. origins: other servers whose pages may ask, as `checked_origin` returns them.
     """
     guard = _Guard(app, token, hosts, origins)
     if not origins:
@@ -83,7 +85,9 @@ def checked_origin(text: str) -> str:
             "https://lab.example.org or http://localhost:3000"
         )
     scheme, host, port = match.groups()
-    return f"{scheme}://{host}" if port in (None, USUAL_PORTS[scheme]) else f"{scheme}://{host}:{port}"
+    if port in (None, USUAL_PORTS[scheme]):
+        return f"{scheme}://{host}"
+    return f"{scheme}://{host}:{port}"
 
 
 class _Application:
@@ -91,7 +95,7 @@ class _Application:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._threads = ThreadPoolExecutor(environment.most + THREADS, thread_name_prefix="client")
+        self._threads = ThreadPoolExecutor(environment.most + EXTRA_THREADS, thread_name_prefix="client")
 
     def answered(self, handler: Answer) -> Callable[[Request], Awaitable[Response]]:
         """Returns the handler with its answer as JSON, and its errors as refusals."""
@@ -109,15 +113,17 @@ class _Application:
         return respond
 
     async def health(self, request: Request) -> Response:
-        left = self._environment.left
-        return _json(200 if left is None else 503, {"status": "ok" if left is None else left})
+        why_closed = self._environment.left
+        if why_closed is not None:
+            return _json(503, {"status": why_closed})
+        return _json(200, {"status": "ok"})
 
     async def tasks(self, request: Request) -> Any:
         n = _number(request, "n", 1, int)
         return {"campaign": self._environment.campaign, "tasks": await self._run(self._environment.tasks, n)}
 
     async def open(self, request: Request) -> Any:
-        episode = await self._run(self._environment.open, **await _body(request, OPENING))
+        episode = await self._run(self._environment.open, **await _body(request, OPEN_KEYS))
         return episode.opened
 
     async def turn(self, request: Request) -> Any:
@@ -142,8 +148,8 @@ class _Application:
 
 
 class _Guard:
-    """Lets only those requests through that show the token, name a known host, come from no page of another server, and
-    send JSON where they change something."""
+    """Lets a request through if it shows the token, names a known host, comes from no page of an unknown server, and
+    sends JSON if it changes something."""
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._app = app
@@ -152,13 +158,17 @@ class _Guard:
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        fault = self._fault(Headers(scope=scope), scope.get("method", "GET")) if "headers" in scope else None
+        fault = None
+        if "headers" in scope:
+            fault = self._fault(Headers(scope=scope), scope.get("method", "GET"))
         if fault is None:
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await refusal(*fault)(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008, "reason": fault[1][:100]})
+            return
+        status, reason = fault
+        if scope["type"] == "http":
+            await refusal(status, reason)(scope, receive, send)
+        else:  # 1008: the connection violates the server's policy
+            await send({"type": "websocket.close", "code": 1008, "reason": reason[:100]})
 
     def _fault(self, headers: Headers, method: str) -> tuple[int, str] | None:
         """Returns the status and the reason of a refusal; None if the request is served."""
@@ -177,14 +187,15 @@ class _Guard:
         if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             return 401, "show the token of this environment, as in: Authorization: Bearer TOKEN"
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method not in READING and content_type != JSON_TYPE:
+        if method not in READING_METHODS and content_type != JSON_TYPE:
             return 415, f"send JSON, with the header Content-Type: {JSON_TYPE}; this is {shown(content_type)}"
         return None
 
 
 def refusal(status: int, message: str) -> Response:
     """Returns the response to a request that is refused."""
-    return _json(status, {"error": message}, {"WWW-Authenticate": "Bearer"} if status == 401 else None)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return _json(status, {"error": message}, headers)
 
 
 def _json(status: int, content: Any, headers: Mapping[str, str] | None = None) -> Response:
@@ -206,7 +217,7 @@ async def _body(request: Request, known: Sequence[str], required: Sequence[str] 
         if len(text) > MAX_BODY:
             raise EpisodeError(413, f"the request has over {MAX_BODY} bytes")
     try:
-        body = json.loads(bytes(text) or b"{}", parse_constant=_no_number)
+        body = json.loads(bytes(text) or b"{}", parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise EpisodeError(400, f"the request is no JSON: {error}") from None
     if not isinstance(body, dict):
@@ -221,7 +232,8 @@ async def _body(request: Request, known: Sequence[str], required: Sequence[str] 
     return body
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
+    """Raises ValueError, since `NaN` and `Infinity` are no JSON."""
     raise ValueError(f"{text} is no JSON number")
 
 
@@ -235,6 +247,7 @@ def _episode_number(request: Request) -> int:
 
 
 def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
+    """Returns a number of the query, or the default. kind: reads its text. Raises EpisodeError."""
     given = request.query_params.get(name)
     try:
         return default if given is None else kind(given)
@@ -242,10 +255,10 @@ def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any
         raise EpisodeError(400, f"{name}: {shown(given)} is no number") from None
 
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
-BACKLOG = 2048
-GRACE = 10  # seconds in which requests that run may end
-LOOK = 0.2  # seconds between looks whether the environment has ended
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+MAX_WAITING_CLIENTS = 2048  # that connect before the server answers
+SHUTDOWN_SECONDS = 10  # in which requests that run may end
+LOOK_SECONDS = 0.2  # between looks whether the environment has ended
 
 
 class EnvironmentServer:
@@ -258,22 +271,22 @@ class EnvironmentServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
-            self._socket.listen(BACKLOG)  # clients that come before the server answers wait for it
+            self._socket.listen(MAX_WAITING_CLIENTS)  # clients that come before the server answers wait for it
         except OSError as error:
             self._socket.close()
             raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
         self._stopping = threading.Event()
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+        url_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{url_host}:{self._socket.getsockname()[1]}"
 
     def serve(self, app: Any, environment: Environment) -> None:
         """Serves until the environment ends, or `stop` is called."""
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE, lifespan="off")
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=SHUTDOWN_SECONDS, lifespan="off")
         server = uvicorn.Server(config)
-        # not in the main thread, in which uvicorn would take the signals
+        # in a thread of its own: in the main thread, uvicorn would take over the signals
         thread = threading.Thread(target=server.run, kwargs={"sockets": [self._socket]}, name="server")
         thread.start()
-        while environment.left is None and thread.is_alive() and not self._stopping.wait(LOOK):
+        while environment.left is None and thread.is_alive() and not self._stopping.wait(LOOK_SECONDS):
             pass
         server.should_exit = True
         thread.join()
@@ -295,6 +308,6 @@ def hosts_of(host: str, token: str | None) -> Sequence[str]:
     """
     if token is not None:
         return ()
-    if host not in LOCAL:
+    if host not in LOCAL_HOSTS:
         raise UsageError(f"others reach {host}: set SCIAGENT_ENVIRONMENT_TOKEN to a token that clients must show")
-    return LOCAL
+    return LOCAL_HOSTS

@@ -1,8 +1,8 @@
-"""Runs the campaigns of an evaluation in this process, one after another. The last model stays loaded.
+"""The campaigns of an evaluation: their files, their runs in this process, and their figures.
 
-The campaigns of an evaluation: the file of a task, with the proposer of an arm, a seed and one budget for all.
-
-Reads what a campaign of an evaluation achieved, from the ledger.
+`planned` makes the campaign files: the file of a task, with the proposer of an arm, a seed and one budget for all.
+`CampaignRuns` runs the campaigns one after another, and keeps the last model loaded. `measure` reads the figures of a
+campaign from the ledger.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ from sciagent.store.views.campaign_counts import asked_about
 from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
 from sciagent.training.rollouts.scripted import ScriptedPolicy
 
-PROPOSALS = 50  # most proposals for each verification; an arm that needs more ends before its verifications are used
-FILES = ("seeds", "file")
-OF_OTHER_MODELS = ("endpoint", "api_key_env", "logprobs", "grammar", "strict", "tool_choice")
+MAX_PROPOSALS = 50  # for each verification; an arm that needs more ends before its verifications are used
+MAX_NAME_LENGTH = 64  # characters of a campaign's name
+FILE_KEYS = ("seeds", "file")
+"""Keys of a proposer that name a file."""
+MODEL_KEYS = ("endpoint", "api_key_env", "logprobs", "grammar", "strict", "tool_choice")
 """Keys of a task's proposer that are about its own model."""
 
 
@@ -60,7 +62,7 @@ class PlannedCampaign:
     name: str
     """Name of the campaign, which tells arm, task and seed, and ends with a hash of all that decides its results."""
     text: str
-    """Its campaign file."""
+    """Text of the campaign file."""
     base: Path
     """Folder from which relative paths in the text start."""
 
@@ -70,14 +72,14 @@ def planned(
 ) -> Iterator[PlannedCampaign]:
     """Yields the campaigns of an arm.
 
-    folder: of the file with the evaluation. stated: the arm, with a model in place of the role of a policy. version:
-    hash of its weights.
+    folder: of the file with the evaluation. stated: the arm, whose policy is a model and no role. version: hash of the
+    model's weights.
 
     Raises UsageError or SpecError for a task or an arm that makes no campaign.
     """
     for task in spec.tasks:
         path = folder / task
-        load_spec(path)  # raises all mistakes of the file
+        load_spec(path)  # raises SpecError for mistakes in the file
         data = read(read_text(path)).data
         proposer = _proposer(stated, data["proposer"], path, folder)
         for seed in spec.seeds:
@@ -93,9 +95,12 @@ def _campaign(
     seed: int,
     verifications: int,
 ) -> PlannedCampaign:
-    keys = dict(task) | {"seed": seed, "proposer": dict(proposer)}
-    keys |= {"goal": {"kind": task["goal"]["kind"]}}  # `count` would end it before its verifications are used
-    keys |= {"budget": {"verifications": verifications, "proposals": PROPOSALS * verifications}}
+    """Returns one campaign. task: the content of the task's file, at `path`."""
+    keys = dict(task)
+    keys["seed"] = seed
+    keys["proposer"] = dict(proposer)
+    keys["goal"] = {"kind": task["goal"]["kind"]}  # without `count`, which would end it before all verifications
+    keys["budget"] = {"verifications": verifications, "proposals": MAX_PROPOSALS * verifications}
     keys.setdefault("workers", 1)
     digest = content_hash([keys, version])[:8]
     name = _name(arm, task["campaign"], seed, digest)
@@ -106,32 +111,47 @@ def _campaign(
 
 
 def _name(arm: str, task: str, seed: int, digest: str) -> str:
-    end = f"-{seed}-{digest}"
-    return re.sub(r"[^a-z0-9_-]", "-", f"{arm}-{task}".lower())[: 64 - len(end)] + end
+    """Returns the name of a campaign, in the characters and the length that names may have."""
+    ending = f"-{seed}-{digest}"
+    beginning = re.sub(r"[^a-z0-9_-]", "-", f"{arm}-{task}".lower())
+    return beginning[: MAX_NAME_LENGTH - len(ending)] + ending
 
 
 def _proposer(arm: ArmSpec, of_task: Mapping[str, Any], path: Path, folder: Path) -> Mapping[str, Any]:
     """Returns the proposer of an arm on a task. path: the task's file."""
-    seeds = next(({"seeds": of_task[key]} for key in FILES if key in of_task), {})
-    if seeds and "column" in of_task:
-        seeds["column"] = of_task["column"]
+    seeds = _seeds(of_task)
     if arm.proposer is not None:
         return _stated(arm.proposer, seeds, folder)
     model = arm.model or arm.policy
-    here = {"model": model, "structured": False} if model == SCRIPTED else {"model": model}
-    if of_task["kind"] == "llm":
-        return {**{key: value for key, value in of_task.items() if key not in OF_OTHER_MODELS}, **here}
+    model_keys: dict[str, Any] = {"model": model}
     if model == SCRIPTED:
-        return {"kind": "llm", **seeds, **here, "tools": ["modify"]}
+        model_keys["structured"] = False
+    if of_task["kind"] == "llm":
+        kept_keys = {key: value for key, value in of_task.items() if key not in MODEL_KEYS}
+        return {**kept_keys, **model_keys}
+    if model == SCRIPTED:
+        return {"kind": "llm", **seeds, **model_keys, "tools": ["modify"]}
     raise UsageError(
         f"{path}: its proposer is {of_task['kind']}, so that it does not say how a model proposes; write "
         "proposer: {kind: llm, model: NAME, …} in the task, or in the arm"
     )
 
 
+def _seeds(proposer: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys by which a proposer of kind `llm` reads the molecules of another proposer; empty without a
+    file."""
+    for key in FILE_KEYS:
+        if key in proposer:
+            seeds = {"seeds": proposer[key]}
+            if "column" in proposer:
+                seeds["column"] = proposer["column"]
+            return seeds
+    return {}
+
+
 def _stated(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """Returns the proposer that an arm states, with the seeds of the task if it states none."""
-    stated = {key: str((folder / value).resolve()) if key in FILES else value for key, value in proposer.items()}
+    stated = {key: str((folder / value).resolve()) if key in FILE_KEYS else value for key, value in proposer.items()}
     if stated.get("kind") in ("evolve", "plugin", "llm") and "seeds" not in stated:
         return {**stated, **seeds}
     return stated
@@ -142,11 +162,11 @@ _D = t.decision.c
 
 
 def measure(connection: Connection, built: Built, planned: PlannedCampaign) -> EvaluatedCampaign:
-    """Returns the figures of a campaign that has ended. Seeds count nowhere."""
-    rows = _verified(connection, built)
-    hits = [(place, scaffold) for place, (is_hit, scaffold) in enumerate(rows, start=1) if is_hit]
+    """Returns the figures of a campaign that has ended. Seeds count in none of them."""
+    verified = _verified(connection, built)
+    hits = [(number, scaffold) for number, (is_hit, scaffold) in enumerate(verified, start=1) if is_hit]
     row = campaigns.get(connection, built.row.name)
-    calls, valid = _calls(connection, built.row.id)
+    n_calls, n_valid = _count_calls(connection, built.row.id)
     return EvaluatedCampaign(
         arm=planned.arm,
         task=planned.task,
@@ -154,24 +174,26 @@ def measure(connection: Connection, built: Built, planned: PlannedCampaign) -> E
         campaign=planned.name,
         state=str(row.state),
         stop_reason=row.stop_reason or "",
-        verifications=len(rows),
+        verifications=len(verified),
         hits=len(hits),
-        hits_at=tuple(place for place, _ in hits),
+        hits_at=tuple(number for number, _ in hits),
         scaffolds=len({scaffold for _, scaffold in hits}),
         core_seconds=round(_core_seconds(connection, built), 6),
-        calls=calls,
-        valid_calls=valid,
+        calls=n_calls,
+        valid_calls=n_valid,
     )
 
 
 def _verified(connection: Connection, built: Built) -> list[tuple[bool, str | None]]:
-    """Whether a candidate is a hit, and its scaffold, for each candidate that the terminal rung was asked about, in the
-    order of the questions."""
+    """Returns whether each candidate that the terminal rung was asked about is a hit, and its scaffold.
+
+    The candidates are in the order in which the rung was asked about them.
+    """
     terminal = built.rungs[built.terminal]
-    asked = sa.select(sa.func.min(_D.id)).where(
+    first_decision = sa.select(sa.func.min(_D.id)).where(
         _D.campaign_id == _CC.campaign_id, _D.candidate_id == _CC.candidate_id, _D.rung_id == terminal.id
     )
-    order = () if built.decides_at_once else (asked.scalar_subquery(),)
+    order = () if built.decides_at_once else (first_decision.scalar_subquery(),)
     query = (
         sa.select(_CC.is_hit, t.candidate.c.scaffold_hash)
         .select_from(t.campaign_candidate.join(t.candidate, t.candidate.c.id == _CC.candidate_id))
@@ -182,45 +204,60 @@ def _verified(connection: Connection, built: Built) -> list[tuple[bool, str | No
 
 
 def _core_seconds(connection: Connection, built: Built) -> float:
-    """Core-seconds of the sampling, of all answers on candidates that are no seeds, whoever paid for them, and of this
-    campaign's attempts that gave no answer."""
+    """Returns the core-seconds of a campaign: of sampling, of answers, and of attempts that gave no answer.
+
+    All answers on candidates that are no seeds count, whichever campaign paid for them.
+    """
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == built.row.id, _CC.in_seeds.is_(False))
-    ids = list(connection.execute(query).scalars())
-    answers = [
-        each.id
-        for rung in built.rungs
-        for each in evidence.find_reusable(connection, ids, rung.verifier.computation).values()
-    ]
-    verified = sum(Cost(share).get("core_seconds", 0.0) for share in episodes.shares(connection, answers).values())
-    s = t.spend.c
-    a = t.attempt.c
-    mine = (s.campaign_id == built.row.id, s.resource == "core_seconds")
-    sampled = sa.select(sa.func.coalesce(sa.func.sum(s.amount), 0.0)).where(*mine, s.attempt_id.is_(None))
-    answered = sa.exists().where(t.evidence.c.attempt_id == a.id)
-    failed = sa.select(sa.func.coalesce(sa.func.sum(s.amount), 0.0)).select_from(t.spend.join(t.attempt))
-    failed = failed.where(*mine, a.id == s.attempt_id, ~answered)
-    return verified + sum(float(connection.execute(each).scalar_one()) for each in (sampled, failed))
+    candidate_ids = list(connection.execute(query).scalars())
+    answer_ids: list[int] = []
+    for rung in built.rungs:
+        answers = evidence.find_reusable(connection, candidate_ids, rung.verifier.computation)
+        answer_ids += [answer.id for answer in answers.values()]
+    shares = episodes.shares(connection, answer_ids)
+    answer_seconds = sum(Cost(share).get("core_seconds", 0.0) for share in shares.values())
+    spend = t.spend.c
+    attempt = t.attempt.c
+    spend_sum = sa.select(sa.func.coalesce(sa.func.sum(spend.amount), 0.0))
+    is_own = (spend.campaign_id == built.row.id, spend.resource == "core_seconds")
+    sampling = spend_sum.where(*is_own, spend.attempt_id.is_(None))
+    has_answer = sa.exists().where(t.evidence.c.attempt_id == attempt.id)
+    failed = spend_sum.select_from(t.spend.join(t.attempt))
+    failed = failed.where(*is_own, attempt.id == spend.attempt_id, ~has_answer)
+    sampling_seconds = float(connection.execute(sampling).scalar_one())
+    failed_seconds = float(connection.execute(failed).scalar_one())
+    return answer_seconds + (sampling_seconds + failed_seconds)
 
 
-def _calls(connection: Connection, campaign_id: int) -> tuple[int, int]:
-    """Returns the number of calls of a model, and of those that were carried out; of a script, the number of its
-    proposals and of those that were molecules. An answer without a call counts as a call that was not carried out."""
-    u = t.turn.c
-    j = t.trajectory.c
-    p = t.proposal.c
-    turns = sa.select(u.calls, u.message).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
-    rows = connection.execute(turns.where(j.campaign_id == campaign_id))
-    made = [calls or [{"ok": False}] for calls, message in rows if message is not None]
-    if made:
-        oks = [bool(call["ok"]) for calls in made for call in calls]
-        return len(oks), sum(oks)
-    seeds = sa.func.coalesce(p.operation, "") == "seed"
-    texts = sa.select(p.candidate_id).where(p.campaign_id == campaign_id, ~seeds)
-    known = [id_ is not None for id_ in connection.execute(texts).scalars()]
-    return len(known), sum(known)
+def _count_calls(connection: Connection, campaign_id: int) -> tuple[int, int]:
+    """Returns the number of a model's tool calls, and how many of them were carried out. An answer without a call
+    counts as a call that was not carried out.
+
+    For a campaign without a model: the number of proposals, and how many of them were molecules.
+    """
+    turn = t.turn.c
+    trajectory = t.trajectory.c
+    proposal = t.proposal.c
+    turns = t.turn.join(t.trajectory, trajectory.id == turn.trajectory_id)
+    query = sa.select(turn.calls, turn.message).select_from(turns).where(trajectory.campaign_id == campaign_id)
+    were_carried_out: list[bool] = []
+    for calls, message in connection.execute(query):
+        if message is None:
+            continue
+        if calls:
+            were_carried_out += [bool(call["ok"]) for call in calls]
+        else:
+            were_carried_out.append(False)
+    if were_carried_out:
+        return len(were_carried_out), were_carried_out.count(True)
+    is_seed = sa.func.coalesce(proposal.operation, "") == "seed"
+    proposals = sa.select(proposal.candidate_id).where(proposal.campaign_id == campaign_id, ~is_seed)
+    candidate_ids = list(connection.execute(proposals).scalars())
+    n_molecules = len([id_ for id_ in candidate_ids if id_ is not None])
+    return len(candidate_ids), n_molecules
 
 
-ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
+ENDED_STATES = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
 
 class CampaignRuns:
@@ -228,7 +265,8 @@ class CampaignRuns:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._kept: tuple[str, KeptPolicy] | None = None
+        self._loaded_policy: tuple[str, KeptPolicy] | None = None
+        """Name of the loaded model, and the model; None if none is loaded."""
         self._driver: Driver | None = None
         self._is_stopped = False
 
@@ -243,8 +281,10 @@ class CampaignRuns:
         built = create_or_open(self._ledger, spec, planned.text, user()).built
         if not built.row.has_limits:
             raise UsageError(f"{planned.task} has no hits: no objective of it has limits")
-        if built.row.state not in ENDED and self._drive(built) not in ENDED:
-            return None
+        if built.row.state not in ENDED_STATES:
+            final_state = self._drive(built)
+            if final_state not in ENDED_STATES:
+                return None
         with self._ledger.read() as connection:
             return measure(connection, built, planned)
 
@@ -262,7 +302,8 @@ class CampaignRuns:
     def stop(self, now: bool = False) -> None:
         """Stops the campaign that runs; it goes on in the next run. now: jobs that run are ended, too."""
         self._is_stopped = True
-        if (driver := self._driver) is not None:
+        driver = self._driver
+        if driver is not None:
             if now:
                 driver.abort()
             else:
@@ -270,20 +311,21 @@ class CampaignRuns:
 
     def close(self) -> None:
         """Frees the model."""
-        if self._kept is not None:
-            self._kept[1].end()
-            self._kept = None
+        if self._loaded_policy is not None:
+            _, policy = self._loaded_policy
+            policy.end()
+            self._loaded_policy = None
 
     def _start(self, spec: LlmSpec) -> PolicyClient:
-        """Returns the model of an arm. A model of this machine is loaded once and kept until another one is asked."""
+        """Returns the model of an arm. A model of this machine stays loaded until another one is asked."""
         if spec.endpoint is not None:
             return start_policy(spec)
         if spec.model == SCRIPTED:
             return OneByOne(ScriptedPolicy())
-        if self._kept is None or self._kept[0] != spec.model:
+        if self._loaded_policy is None or self._loaded_policy[0] != spec.model:
             self.close()
-            self._kept = spec.model, KeptPolicy(start_policy(spec))
-        return self._kept[1]
+            self._loaded_policy = spec.model, KeptPolicy(start_policy(spec))
+        return self._loaded_policy[1]
 
 
 class KeptPolicy:

@@ -1,6 +1,7 @@
 """An evaluation: plans its campaigns, runs those that have not ended, and compares the arms.
 
-Runs campaigns of an evaluation in several processes, each of which keeps its model loaded.
+`Evaluation` does all this. `Pool` runs its campaigns in this process, or in several, each of which keeps its model
+loaded.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluatedCampai
 from sciagent.training.evaluation.worker import answer, line_of
 
 Answer = Mapping[str, Any]
-PAUSE = 1.0  # seconds after a campaign was found with another process
+PAUSE_SECONDS = 1.0  # after a campaign that another process runs
 
 
 class Pool:
     """Workers that run campaigns. `stop` may be called from any thread.
 
-    One worker is this process; more of them are processes of their own, since only then each counts its own core time.
-    A campaign that another evaluation runs is asked for again at the end, so that evaluations on one ledger share them.
+    A single worker is this process. Several workers are processes of their own, so that each counts its own core time.
+    A campaign that another evaluation runs is tried again after the others, so that evaluations on one ledger share
+    their campaigns.
     """
 
     def __init__(self, ledger: Ledger, workers: int) -> None:
@@ -47,15 +49,17 @@ class Pool:
         self._stopped = threading.Event()
 
     def run(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, EvaluatedCampaign | str]]:
-        """Yields each campaign with its figures, or with why it has none, as they come. Those that were stopped are
-        left out."""
-        n = min(self._workers, len(campaigns))
-        done = self._here(campaigns) if n < 2 else self._elsewhere(campaigns, n)
-        for campaign, found in done:
-            if "figures" in found:
-                yield campaign, EvaluatedCampaign.model_validate(found["figures"])
-            elif "fault" in found:
-                yield campaign, str(found["fault"])
+        """Yields each campaign with its figures, or with why it has none, in the order in which they end.
+
+        Campaigns that were stopped are left out.
+        """
+        n_workers = min(self._workers, len(campaigns))
+        results = self._run_here(campaigns) if n_workers < 2 else self._run_in_processes(campaigns, n_workers)
+        for campaign, result in results:
+            if "figures" in result:
+                yield campaign, EvaluatedCampaign.model_validate(result["figures"])
+            elif "fault" in result:
+                yield campaign, str(result["fault"])
 
     def stop(self, now: bool = False) -> None:
         """Stops the campaigns that run, and begins no more. now: jobs that run are ended, too."""
@@ -66,62 +70,68 @@ class Pool:
                 if process.stdin is not None and not process.stdin.closed:
                     process.stdin.close()
 
-    def _here(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, Answer]]:
-        left = deque(campaigns)
+    def _run_here(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, Answer]]:
+        """Runs campaigns in this process, and yields each with the answer of `worker.answer`."""
+        waiting = deque(campaigns)
         try:
-            while left:
-                campaign = left.popleft()
-                found = answer(self._runs, campaign)
-                if "held" in found and not self._stopped.wait(PAUSE):
-                    left.append(campaign)
+            while waiting:
+                campaign = waiting.popleft()
+                result = answer(self._runs, campaign)
+                if "held" in result and not self._stopped.wait(PAUSE_SECONDS):
+                    waiting.append(campaign)
                 else:
-                    yield campaign, found
+                    yield campaign, result
         finally:
             self._runs.close()
 
-    def _elsewhere(self, campaigns: Sequence[PlannedCampaign], n: int) -> Iterator[tuple[PlannedCampaign, Answer]]:
-        left: queue.SimpleQueue[PlannedCampaign] = queue.SimpleQueue()
+    def _run_in_processes(
+        self, campaigns: Sequence[PlannedCampaign], n_workers: int
+    ) -> Iterator[tuple[PlannedCampaign, Answer]]:
+        """Runs campaigns in processes, each served by a thread; yields each with the answer of its worker."""
+        waiting: queue.SimpleQueue[PlannedCampaign] = queue.SimpleQueue()
         done: queue.SimpleQueue[tuple[PlannedCampaign, Answer] | None] = queue.SimpleQueue()
         for campaign in campaigns:
-            left.put(campaign)
-        threads = [threading.Thread(target=self._serve, args=(left, done.put), daemon=True) for _ in range(n)]
-        for thread in threads:
-            thread.start()
-        running = n
-        while running:
-            found = done.get()
-            if found is None:
-                running -= 1
+            waiting.put(campaign)
+        for _ in range(n_workers):
+            threading.Thread(target=self._serve, args=(waiting, done.put), daemon=True).start()
+        n_running = n_workers
+        while n_running:
+            result = done.get()
+            if result is None:  # a thread has ended
+                n_running -= 1
             else:
-                yield found
+                yield result
 
     def _serve(
-        self, left: queue.SimpleQueue[PlannedCampaign], put: Callable[[tuple[PlannedCampaign, Answer] | None], None]
+        self, waiting: queue.SimpleQueue[PlannedCampaign], put: Callable[[tuple[PlannedCampaign, Answer] | None], None]
     ) -> None:
-        """Hands campaigns to one process after another, until none is left. A process that dies is replaced."""
+        """Hands campaigns to one process, one after the other, until none waits. A process that dies is replaced.
+
+        put: takes each campaign with its answer, and None at the end.
+        """
         process: subprocess.Popen[str] | None = None
         try:
             while not self._stopped.is_set():
-                planned = left.get_nowait()
-                process = process or self._started()
-                found = _ask(process, planned)
-                if found is None:
+                campaign = waiting.get_nowait()
+                process = process or self._start_worker()
+                result = _ask(process, campaign)
+                if result is None:
                     status = process.wait()
-                    found = {} if self._stopped.is_set() else {"fault": f"its process ended with status {status}"}
-                    self._ended(process)
+                    result = {} if self._stopped.is_set() else {"fault": f"its process ended with status {status}"}
+                    self._end_worker(process)
                     process = None
-                if "held" in found and not self._stopped.wait(PAUSE):
-                    left.put(planned)
+                if "held" in result and not self._stopped.wait(PAUSE_SECONDS):
+                    waiting.put(campaign)
                 else:
-                    put((planned, found))
+                    put((campaign, result))
         except queue.Empty:
             pass
         finally:
             if process is not None:
-                self._ended(process)
+                self._end_worker(process)
             put(None)
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _start_worker(self) -> subprocess.Popen[str]:
         """Starts a worker. It has a session of its own, so that Ctrl-C reaches only this process, which stops it."""
         command = [sys.executable, "-m", "sciagent.training.evaluation.worker"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
@@ -132,7 +142,8 @@ class Pool:
             self._processes.add(process)
         return process
 
-    def _ended(self, process: subprocess.Popen[str]) -> None:
+    def _end_worker(self, process: subprocess.Popen[str]) -> None:
+        """Closes the input of a worker, at which it ends, and waits for its end."""
         with self._lock:
             self._processes.discard(process)
             if process.stdin is not None and not process.stdin.closed:
@@ -158,17 +169,18 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
 
 
 Tell = Callable[[EvaluatedCampaign, int, int], None]
-"""Is told each campaign that has ended, how many have ended, and how many there are."""
+"""Takes a campaign that has ended, the number of ended campaigns, and the number of all."""
 STOPPED = "campaigns are left to run"
 
 
 class Evaluation:
     """One evaluation. `stop` may be called from any thread.
 
-    folder: of the file with the evaluation, where relative paths start. workers: campaigns at the same time.
+    An arm that cannot be planned has no campaigns; the answer says why.
     """
 
     def __init__(self, spec: EvaluateSpec, folder: Path, ledger: Ledger, workers: int = 1) -> None:
+        """folder: of the file with the evaluation, where relative paths start. workers: number of campaigns at once."""
         self._spec = spec
         self._ledger = ledger
         self._pool = Pool(ledger, workers)
@@ -189,21 +201,22 @@ class Evaluation:
 
     def run(self, tell: Tell) -> EvaluationAnswer:
         """Runs all campaigns, or goes on with them. An arm that fails does not stop the others."""
-        found: list[EvaluatedCampaign] = []
-        faults = 0
+        evaluated: list[EvaluatedCampaign] = []
+        n_failed = 0
         for campaign, result in self._pool.run(self._plan):
             if isinstance(result, str):
-                faults += 1
+                n_failed += 1
                 self._failed.setdefault(campaign.arm, []).append(f"{campaign.name}: {result}")
             else:
-                found.append(result)
-                tell(result, len(found), len(self._plan))
-        return self._answer(found, len(found) + faults < len(self._plan))
+                evaluated.append(result)
+                tell(result, len(evaluated), len(self._plan))
+        is_stopped = len(evaluated) + n_failed < len(self._plan)
+        return self._answer(evaluated, is_stopped)
 
     def _resolved(self, arm: str, stated: ArmSpec) -> ArmSpec:
-        """Returns an arm whose policy is the name of a model. Keeps the model of an arm with a local one.
+        """Returns the arm with a model's name in place of a policy, and notes the model of this machine that it asks.
 
-        Raises UnknownNameError, or UsageError for a model that is not here or has changed.
+        Raises UnknownNameError, or UsageError for a model that is not on this machine or has changed.
         """
         model = self._model(stated)
         if model is None:
@@ -212,6 +225,7 @@ class Evaluation:
         return ArmSpec(model=model.name) if stated.policy else stated
 
     def _model(self, stated: ArmSpec) -> Model | None:
+        """Returns the model of this machine that an arm asks; None if it asks none."""
         if stated.policy == SCRIPTED:
             return None
         if stated.policy is not None:
@@ -220,35 +234,40 @@ class Evaluation:
             return models.of_weights(policy.base_sha256, policy.name)
         proposer = stated.proposer or {}
         is_local = proposer.get("kind") == "llm" and "model" in proposer and proposer.get("endpoint") is None
-        name = stated.model or (proposer["model"] if is_local else None)
+        name = stated.model
+        if not name and is_local:
+            name = proposer["model"]
         return None if name is None else models.find(str(name))
 
-    def _answer(self, found: list[EvaluatedCampaign], is_stopped: bool) -> EvaluationAnswer:
+    def _answer(self, evaluated: list[EvaluatedCampaign], is_stopped: bool) -> EvaluationAnswer:
+        """Returns the answer; a complete evaluation is written into the ledger."""
         order = {campaign.name: place for place, campaign in enumerate(self._plan)}
-        found.sort(key=lambda each: order[each.campaign])
+        evaluated.sort(key=lambda each: order[each.campaign])
         tasks = tuple(dict.fromkeys(campaign.task for campaign in self._plan))
-        failed = {arm: tuple(why) for arm, why in self._failed.items()}
-        names = {arm: model.policy for arm, model in self._models.items()}
-        arms, minus = compared(found, tasks, self._spec, names, failed)
+        failed = {arm: tuple(reasons) for arm, reasons in self._failed.items()}
+        policy_names = {arm: model.policy for arm, model in self._models.items()}
+        arms, differences = compared(evaluated, tasks, self._spec, policy_names, failed)
         answer = EvaluationAnswer(
             arms=arms,
-            differences=minus,
+            differences=differences,
             tasks=tasks,
             seeds=self._spec.seeds,
             verifications=self._spec.verifications,
-            failed={arm: why for arm, why in failed.items() if arm not in arms},
-            campaigns=tuple(found),
+            failed={arm: reasons for arm, reasons in failed.items() if arm not in arms},
+            campaigns=tuple(evaluated),
             stopped=STOPPED if is_stopped else None,
         )
-        return answer.model_copy(update={"evaluation": None if is_stopped or not arms else self._entered(answer)})
+        if is_stopped or not arms:
+            return answer
+        return answer.model_copy(update={"evaluation": self._enter(answer)})
 
-    def _entered(self, answer: EvaluationAnswer) -> int:
+    def _enter(self, answer: EvaluationAnswer) -> int:
         """Writes a complete evaluation, and the policies of its arms, to the ledger; returns its number."""
-        plain = answer.model_dump(mode="json", exclude={"evaluation"})
+        answer_json = answer.model_dump(mode="json", exclude={"evaluation"})
+        policy_ids: dict[str, int] = {}
         with self._ledger.begin() as connection:
-            ids = {
-                arm: policies.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, model.sha256))
-                for arm, model in self._models.items()
-                if arm in answer.arms
-            }
-            return training.enter(connection, self._spec.model_dump(mode="json"), plain, ids, user())
+            for arm, model in self._models.items():
+                if arm in answer.arms:
+                    identity = PolicyIdentity(model.policy, IN_PROCESS, model.sha256)
+                    policy_ids[arm] = policies.enter(connection, identity)
+            return training.enter(connection, self._spec.model_dump(mode="json"), answer_json, policy_ids, user())

@@ -1,8 +1,7 @@
-"""The figures of an evaluation's arms, and their paired differences, from those of its campaigns.
+"""The figures of an evaluation's arms and their paired differences, from the figures of its campaigns.
 
-Intervals by a hierarchical bootstrap: tasks are drawn with replacement, then seeds within each drawn task.
-
-A chart shows hits against verifications by arm, with bands.
+`compared` returns them, with intervals by a hierarchical bootstrap: tasks are drawn with replacement, then seeds within
+each drawn task. `draw` draws hits against verifications by arm, with bands.
 """
 
 from __future__ import annotations
@@ -71,10 +70,10 @@ SCORES = {
     "hits_per_core_second": ("hits", "core_seconds"),
     "scaffolds_per_verification": ("scaffolds", "granted"),
 }
-"""{score: (the field of a campaign, what it is divided by)}."""
+"""By score: the table that is summed, and the table by whose sum it is divided."""
 TOTALS = ("hits", "scaffolds", "verifications", "core_seconds", "calls", "valid_calls")
 Places = Mapping[tuple[str, int], tuple[int, int]]
-"""{(task, seed): place in the tables}."""
+"""By task and seed: row and column in the tables."""
 
 
 class ArmFigures:
@@ -82,7 +81,8 @@ class ArmFigures:
 
     def __init__(self, campaigns: Sequence[EvaluatedCampaign], places: Places, granted: int) -> None:
         self._campaigns = campaigns
-        n_tasks, n_seeds = (max(place[axis] for place in places.values()) + 1 for axis in (0, 1))
+        n_tasks = max(row for row, _ in places.values()) + 1
+        n_seeds = max(column for _, column in places.values()) + 1
         names = ("hits", "scaffolds", "core_seconds")
         self.tables: dict[str, Figures] = {name: np.full((n_tasks, n_seeds), np.nan) for name in (*names, "granted")}
         for each in campaigns:

@@ -19,7 +19,7 @@ from sciagent.store.learning.policies import PolicyRow, RoleChange
 from sciagent.training.evaluation.spec import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
 
 ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-LATEST = 20  # versions of rewards that are shown
+MAX_VERSIONS = 20  # of rewards that are shown, the latest ones
 
 
 def listed(ledger: Ledger) -> list[ListedPolicy]:
@@ -63,7 +63,8 @@ def promote(
         if evaluation is not None:
             training.check(connection, evaluation)
         else:
-            evaluation = next((each.id for each in reversed(training.of_policy(connection, policy_id))), None)
+            evaluations = list(training.of_policy(connection, policy_id))
+            evaluation = evaluations[-1].id if evaluations else None
         policies.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
         return _last_change(connection, role)
 
@@ -173,7 +174,7 @@ def _rewards(connection: Connection, policy_id: int) -> list[PolicyReward]:
         .where(r.turn_id.is_(None), r.value.is_not(None), u.policy_id == policy_id)
         .group_by(v.id, t.campaign.c.name)
         .order_by(v.id.desc())
-        .limit(LATEST)
+        .limit(MAX_VERSIONS)
     )
     rows = connection.execute(query).all()
     return [PolicyReward(version=id_, campaign=name, episodes=n, mean=mean) for id_, name, n, mean in reversed(rows)]

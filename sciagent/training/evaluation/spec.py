@@ -1,6 +1,7 @@
-"""The part `evaluate` of a recipe: arms, tasks and seeds. Other keys of the file belong to other commands.
+"""The part `evaluate` of a recipe, and the answers of `sciagent evaluate` and `sciagent policy`.
 
-The answers of `sciagent evaluate` and `sciagent policy`: how arms compare, and what policies come from.
+`load_evaluation` reads the part: arms, tasks and seeds. Other keys of the file belong to other commands. The answers
+say how arms compare, and what the ledger knows of a policy: its training, its evaluations and its roles.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ Interval = tuple[float, float, float]
 
 
 class EvaluatedCampaign(AnswerModel):
-    """One campaign of an evaluation. Seeds count nowhere."""
+    """One campaign of an evaluation. Seeds count in none of its figures."""
 
     arm: str
     task: str
@@ -115,7 +116,7 @@ class EvaluatedCampaign(AnswerModel):
     scaffolds: int
     """Number of distinct Murcko scaffolds among the hits."""
     core_seconds: float
-    """Cost of sampling, of all answers of the ladder at what they cost whoever paid, and of failed attempts."""
+    """Cost of sampling, of all answers of the ladder whichever campaign paid for them, and of failed attempts."""
     calls: int
     """Number of calls of a model, or of proposals of a script."""
     valid_calls: int
@@ -176,7 +177,7 @@ class EvaluationAnswer(AnswerModel):
     evaluation: int | None = None
     """Number of the evaluation in the ledger, once it is complete."""
     stopped: str | None = None
-    """Why campaigns are left to run; None if none is."""
+    """Why campaigns remain to be run; None if none remains."""
 
 
 class ListedPolicy(AnswerModel):

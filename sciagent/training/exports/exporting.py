@@ -1,8 +1,7 @@
 """Exports a data set into a folder: the files of a format, and a card.
 
-The formats to which data sets can be exported.
-
-The card of an export: README.md, with the licence and the origin of the data set, and the data set's own card.
+`FORMATS` has the formats to which data sets can be exported. `card` makes README.md, with the licence and the origin of
+the data set, and the data set's own card. `export` writes the folder.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sciagent.training.exports.formats import (
     verl_conversations,
     verl_tokens,
 )
-from sciagent.training.exports.source import UNKNOWN, DatasetFolder
+from sciagent.training.exports.source import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
@@ -92,8 +91,8 @@ def card(source: DatasetFolder, exported: ExportedDataset, exporter: Exporter, c
 
 def _licence(licence: str) -> list[str]:
     """Returns the licence as Hugging Face names it: in small letters, or as another one with a link."""
-    if licence == UNKNOWN:
-        return [f"license: {UNKNOWN}"]
+    if licence == UNKNOWN_LICENCE:
+        return [f"license: {UNKNOWN_LICENCE}"]
     if "://" in licence:
         return ["license: other", f"license_link: {licence}"]
     return [f"license: {licence.lower()}"]
@@ -115,11 +114,13 @@ def _configurations(splits: dict[str, str], exported: ExportedDataset) -> list[s
 
 def _deeper(text: str) -> list[str]:
     """Returns the lines of a card with its headings two levels deeper."""
-    fenced = False
+    is_code = False
     lines = []
     for line in text.splitlines():
-        fenced ^= line.startswith("```")
-        lines.append(f"##{line}" if line.startswith("#") and not fenced else line)
+        if line.startswith("```"):
+            is_code = not is_code
+        is_heading = line.startswith("#") and not is_code
+        lines.append(f"##{line}" if is_heading else line)
     return lines
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sciagent.agent.trace import CONTEXT
 from sciagent.errors import UsageError
@@ -35,8 +35,8 @@ from sciagent.training.reading import EVALUATION
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 from sciagent.training.splits import SPLITS, Split
 
-BATCH = 64  # rows in memory together
-UNKNOWN = "unknown"  # licence of a data set whose card states none
+BATCH_ROWS = 64  # rows in memory together
+UNKNOWN_LICENCE = "unknown"  # licence of a data set whose card states none
 
 
 class DatasetFolder:
@@ -44,14 +44,14 @@ class DatasetFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = _opened(path, "train").schema_arrow
-        about = {name.decode(): value.decode() for name, value in (found.metadata or {}).items()}
+        file_schema = _opened(path, "train").schema_arrow
+        about = {name.decode(): value.decode() for name, value in (file_schema.metadata or {}).items()}
         if about.get("dataset") not in DATASET_KINDS:
             raise UsageError(
                 f"{path} is no data set of sciagent; `sciagent dataset build` makes {', '.join(DATASET_KINDS)}"
             )
-        self.kind: DatasetKind = next(kind for kind in DATASET_KINDS if kind == about["dataset"])
-        if found.names != [column.name for column in COLUMNS[self.kind]]:
+        self.kind = cast(DatasetKind, about["dataset"])
+        if file_schema.names != [column.name for column in COLUMNS[self.kind]]:
             raise UsageError(f"{path} has other columns than data sets of this version; build it again")
         self.watermark = int(about["watermark"])
         self.made_by = about["sciagent"]
@@ -60,7 +60,7 @@ class DatasetFolder:
         """Number of rows by split."""
 
     def rows(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
-        """Yields the rows of a split. columns: those that are read; None: all."""
+        """Yields the rows of a split. columns: names of the columns to read; None: all."""
         return _rows(_opened(self.path, split), columns)
 
     def table(self, campaign: str, what: str, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
@@ -72,25 +72,34 @@ class DatasetFolder:
 
     def tables(self) -> dict[str, int]:
         """Returns the number of rows of each table of a campaign, by file; only data sets of `rows` have tables."""
-        names = sorted(path.stem for path in self.path.glob("tables/*.parquet"))
-        return {f"tables/{name}.parquet": int(_opened(self.path / "tables", name).metadata.num_rows) for name in names}
+        numbers = {}
+        for name in sorted(path.stem for path in self.path.glob("tables/*.parquet")):
+            numbers[f"tables/{name}.parquet"] = int(_opened(self.path / "tables", name).metadata.num_rows)
+        return numbers
 
     @property
     def card(self) -> str:
         """The card of the data set, without its first lines in YAML; empty without a card."""
-        return self._card[1]
+        _, body = self._card
+        return body
 
     @property
     def licence(self) -> str:
-        """The licence that the card states."""
-        stated = [line.partition(":")[2].strip() for line in self._card[0].splitlines() if line.startswith("license:")]
-        return stated[0] if stated else UNKNOWN
+        """The licence that the card states; `unknown` if it states none."""
+        head, _ = self._card
+        for line in head.splitlines():
+            if line.startswith("license:"):
+                return line.removeprefix("license:").strip()
+        return UNKNOWN_LICENCE
 
     @property
     def _card(self) -> tuple[str, str]:
+        """The lines of the card in YAML, and the text after them; both empty without a card."""
         path = self.path / "README.md"
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        head, _, body = text.removeprefix("---\n").partition("\n---\n") if text.startswith("---\n") else ("", "", text)
+        if not text.startswith("---\n"):
+            return "", text
+        head, _, body = text.removeprefix("---\n").partition("\n---\n")
         return head, body
 
 
@@ -109,7 +118,7 @@ def _opened(folder: Path, name: str) -> Any:
 
 
 def _rows(opened: Any, columns: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
-    for batch in opened.iter_batches(BATCH, columns=None if columns is None else list(columns)):
+    for batch in opened.iter_batches(BATCH_ROWS, columns=None if columns is None else list(columns)):
         yield from batch.to_pylist()
 
 
@@ -127,7 +136,7 @@ class SplitTable(NamedTuple):
 def write_tables(
     source: DatasetFolder, folder: Path, *tables: SplitTable, loader: str | None = None
 ) -> Mapping[str, int]:
-    """Writes tables; returns the number of rows by file. loader: name of the module that is copied beside them."""
+    """Writes tables; returns the number of rows by file. loader: file name of a module to copy beside the tables."""
     if loader is not None:
         shutil.copy(Path(loaders.__path__[0]) / loader, folder / loader)
     files = {}
@@ -135,12 +144,12 @@ def write_tables(
         for split in SPLITS:
             about = {"sciagent": source.made_by, "watermark": str(source.watermark), "split": split}
             name = table.file.format(split=split)
-            rows = ArrowRows(table.schema.with_metadata(about), table.rows(split), BATCH)
+            rows = ArrowRows(table.schema.with_metadata(about), table.rows(split), BATCH_ROWS)
             files[name] = rows.write(folder / name)
     return files
 
 
-OPENINGS = ("episode", "group", "task", "purpose", "opening")
+OPENING_COLUMNS = ("episode", "group", "task", "purpose", "opening")
 
 
 class OpeningPrompt(NamedTuple):
@@ -149,7 +158,7 @@ class OpeningPrompt(NamedTuple):
     campaign: str
     task: str
     group: int | None
-    """Id of the first group that began with them; None for episodes without siblings."""
+    """Id of the first group that began with these messages; None for episodes without siblings."""
     messages: list[dict[str, Any]]
     """(m,) with `role` and `content`."""
 
@@ -163,20 +172,30 @@ def prompt_type() -> Any:
 
 def prompts(source: DatasetFolder, split: Split) -> Iterator[OpeningPrompt]:
     """Yields the openings of a split of `rows`, each once, in the order of the campaigns and episodes."""
-    tested = {row["task"] for row in source.rows("test", ["task"])}
-    campaigns = dict.fromkeys(row["campaign"] for each in SPLITS for row in source.rows(each, ["campaign"]))
+    test_tasks = {row["task"] for row in source.rows("test", ["task"])}
     seen = set()
-    for campaign in campaigns:
-        for row in source.table(campaign, "trajectories", OPENINGS):
-            if row["opening"] is None or row["purpose"] == EVALUATION or (row["task"] in tested) != (split == "test"):
+    for campaign in _campaigns(source):
+        for row in source.table(campaign, "trajectories", OPENING_COLUMNS):
+            row_split = "test" if row["task"] in test_tasks else "train"
+            if row["opening"] is None or row["purpose"] == EVALUATION or row_split != split:
                 continue
-            if (key := (row["task"], row["opening"])) not in seen:
+            key = (row["task"], row["opening"])
+            if key not in seen:
                 seen.add(key)
                 yield OpeningPrompt(campaign, row["task"], row["group"], json.loads(row["opening"]))
 
 
+def _campaigns(source: DatasetFolder) -> list[str]:
+    """Returns the names of the campaigns of a data set, in the order of their first rows."""
+    names: dict[str, None] = {}
+    for split in SPLITS:
+        for row in source.rows(split, ["campaign"]):
+            names[row["campaign"]] = None
+    return list(names)
+
+
 def write_split(source: DatasetFolder, split: Split, folder: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Writes the split with messages and tools as objects. rows: those of it that are written. Returns their number."""
+    """Writes rows of a split, with messages and tools as objects; returns their number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -189,13 +208,13 @@ def write_split(source: DatasetFolder, split: Split, folder: Path, rows: Iterabl
     stored = pa.schema(
         [field.with_type(pa.list_(pa.string())) if field.name in converted else field for field in target]
     )
-    n = 0
-    found = iter(rows)
+    n_rows = 0
+    remaining_rows = iter(rows)
     with pq.ParquetWriter(folder / f"{split}.parquet", target, compression="zstd") as writer:
-        while group := [_with_objects(row, converted) for row in islice(found, BATCH)]:
-            writer.write_table(pa.Table.from_pylist(group, schema=stored).cast(target))
-            n += len(group)
-    return n
+        while batch := [_with_objects(row, converted) for row in islice(remaining_rows, BATCH_ROWS)]:
+            writer.write_table(pa.Table.from_pylist(batch, schema=stored).cast(target))
+            n_rows += len(batch)
+    return n_rows
 
 
 def _is_converted(column: TableColumn) -> bool:
@@ -203,7 +222,9 @@ def _is_converted(column: TableColumn) -> bool:
 
 
 def _with_objects(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-    return {**row, **{name: list(_objects(name, row[name])) or None for name in names}}
+    """Returns a row whose named cells are lists of JSON texts; a cell without objects is None."""
+    converted = {name: list(_objects(name, row[name])) or None for name in names}
+    return {**row, **converted}
 
 
 def _objects(name: str, cell: Any) -> Iterator[str]:
@@ -234,21 +255,21 @@ def _call(call: Mapping[str, Any]) -> Cells:
 GRAMMAR = "turns: sampled under a grammar, which other trainers cannot make again"
 MIXED = "turns: sampled at another temperature than the first turn of their row"
 NO_GRADIENT = "rows: no token that a policy gradient may use"
-SAMPLING = ("episode", "turn", "sampling")
+SAMPLING_COLUMNS = ("episode", "turn", "sampling")
 Temperatures = Mapping[tuple[int, int], float | None]
 """Temperatures by episode and turn; None under a grammar."""
 
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """A row of token ids as a prompt and a response. Every number of a token has the length of the response."""
+    """A row of token ids as a prompt and a response. Lists with one number per token have the response's length."""
 
     row: Mapping[str, Any]
     """The row of the data set."""
     prompt_ids: list[int]
     """(p,) the ids before the first sampled token."""
     response_ids: list[int]
-    """(r,) the other ids: what was sampled, and what tools answered in between."""
+    """(r,) the other ids: sampled tokens, and the answers of tools between them."""
     mask: list[int]
     """(r,) 1 where a policy gradient may use the token."""
     behaviour: list[float]
@@ -256,15 +277,16 @@ class TokenSequence:
     advantages: list[float]
     """(r,) 0 where the mask is 0."""
     temperature: float
-    """At which the tokens of the mask were drawn."""
+    """The temperature at which the tokens of the mask were drawn."""
     last: bool
     """Whether no later row of the episode follows."""
 
     @property
     def group(self) -> str:
-        """The siblings of an episode have the same group, others none."""
-        own = f"{self.row['campaign']}/episode {self.row['episode']}"
-        return own if self.row["group"] is None else f"{self.row['campaign']}/group {self.row['group']}"
+        """A name that the sequences of siblings share. An episode without siblings has a name of its own."""
+        if self.row["group"] is None:
+            return f"{self.row['campaign']}/episode {self.row['episode']}"
+        return f"{self.row['campaign']}/group {self.row['group']}"
 
     @cached_property
     def rewards(self) -> list[float] | None:
@@ -272,24 +294,27 @@ class TokenSequence:
         outcome = self.row["outcome"]
         if outcome is None:
             return None
-        return [0.0] * (len(self.response_ids) - 1) + [outcome if self.last else 0.0]
+        last_reward = outcome if self.last else 0.0
+        return [0.0] * (len(self.response_ids) - 1) + [last_reward]
 
 
 def sequences(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[TokenSequence]:
-    """Yields the sequences with at least one token for a policy gradient, those of an episode one after the other.
+    """Yields the sequences with at least one token for a policy gradient. Those of an episode follow each other.
 
-    left_out: takes the numbers of turns and rows that are left out, by reason.
+    left_out: gets the numbers of turns and rows that are left out, by reason.
     """
     rows = source.rows(split)
     for campaign, of_campaign in groupby(rows, key=lambda row: row["campaign"]):
         temperatures = {
             (row["episode"], row["turn"]): _temperature(json.loads(row["sampling"] or "{}"))
-            for row in source.table(campaign, "trajectories", SAMPLING)
+            for row in source.table(campaign, "trajectories", SAMPLING_COLUMNS)
         }
         for _, episode in groupby(of_campaign, key=lambda row: row["episode"]):
-            found = [each for row in episode if (each := _sequence(row, temperatures, left_out)) is not None]
-            for place, each in enumerate(found):
-                yield replace(each, last=place == len(found) - 1)
+            candidates = [_sequence(row, temperatures, left_out) for row in episode]
+            kept = [each for each in candidates if each is not None]
+            for place, each in enumerate(kept):
+                is_last = place == len(kept) - 1
+                yield replace(each, last=is_last)
 
 
 def _temperature(sampling: Mapping[str, Any]) -> float | None:
@@ -303,19 +328,20 @@ def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Coun
     if temperature is None:
         left_out[NO_GRADIENT] += 1
         return None
-    start = next(place for place, turn in enumerate(row["turns"]) if turn != CONTEXT)
+    start = next(place for place, turn in enumerate(row["turns"]) if turn != CONTEXT)  # the first sampled token
     mask = [
         int(gradient and turn in turns)
         for gradient, turn in zip(row["gradient"][start:], row["turns"][start:], strict=True)
     ]
+    advantages = row["advantages"][start:]
     return TokenSequence(
         row,
-        row["ids"][:start],
-        row["ids"][start:],
-        mask,
-        [0.0 if drawn is None else drawn for drawn in row["behaviour"][start:]],
-        [worth if kept else 0.0 for worth, kept in zip(row["advantages"][start:], mask, strict=True)],
-        temperature,
+        prompt_ids=row["ids"][:start],
+        response_ids=row["ids"][start:],
+        mask=mask,
+        behaviour=[0.0 if logprob is None else logprob for logprob in row["behaviour"][start:]],
+        advantages=[advantage if used else 0.0 for advantage, used in zip(advantages, mask, strict=True)],
+        temperature=temperature,
         last=True,
     )
 
@@ -323,19 +349,27 @@ def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Coun
 def _used(
     row: Mapping[str, Any], temperatures: Temperatures, left_out: Counter[str]
 ) -> tuple[frozenset[int], float | None]:
-    """Returns the turns of a row that are trained, and their temperature; None without one."""
-    wanted = dict.fromkeys(turn for turn, used in zip(row["turns"], row["gradient"], strict=True) if used)
-    found = {turn: temperatures[row["episode"], turn] for turn in wanted}
-    plain = {turn: temperature for turn, temperature in found.items() if temperature is not None}
-    left_out[GRAMMAR] += len(found) - len(plain)
-    temperature = next(iter(plain.values()), None)
-    used = frozenset(turn for turn, own in plain.items() if own == temperature)
-    left_out[MIXED] += len(plain) - len(used)
-    return used, temperature
+    """Returns the turns of a row that are trained, and the temperature that they share; None if there are none."""
+    temperature_of: dict[int, float] = {}  # by turn, without the turns that a grammar constrained
+    n_under_grammar = 0
+    for turn in dict.fromkeys(turn for turn, used in zip(row["turns"], row["gradient"], strict=True) if used):
+        temperature = temperatures[row["episode"], turn]
+        if temperature is None:
+            n_under_grammar += 1
+        else:
+            temperature_of[turn] = temperature
+    left_out[GRAMMAR] += n_under_grammar
+    if not temperature_of:
+        left_out[MIXED] += 0
+        return frozenset(), None
+    first_temperature = next(iter(temperature_of.values()))
+    used_turns = frozenset(turn for turn, own in temperature_of.items() if own == first_temperature)
+    left_out[MIXED] += len(temperature_of) - len(used_turns)
+    return used_turns, first_temperature
 
 
-PLACE = (*EPISODE, TableColumn("row", "whole", "number of the row in its episode, from 0"))
-FIELDS = {
+ROW_COLUMNS = (*EPISODE, TableColumn("row", "whole", "number of the row in its episode, from 0"))
+SEQUENCE_FIELDS = {
     "group": ("text", "equal for siblings, which are compared"),
     "prompt_ids": ("wholes", "(p,) token ids before the first sampled one"),
     "response_ids": ("wholes", "(r,) the other token ids"),
@@ -346,16 +380,16 @@ FIELDS = {
     "last": ("truth", "whether no later row of the episode follows"),
     "temperature": ("number", "at which the tokens were drawn"),
 }
-"""DatasetKind and meaning of the fields of a `TokenSequence`."""
+"""Kind and meaning of the columns for the fields of a `TokenSequence`."""
 
 
 def token_table(source: DatasetFolder, left_out: Counter[str], names: Mapping[str, str]) -> SplitTable:
-    """Returns the table of token rows. names: columns by the fields of a sequence."""
-    columns = (*PLACE, *(TableColumn(name, *FIELDS[field]) for field, name in names.items()))
+    """Returns the table of token rows. names: the names of the columns, by the fields of a sequence."""
+    columns = (*ROW_COLUMNS, *(TableColumn(name, *SEQUENCE_FIELDS[field]) for field, name in names.items()))
 
     def rows(split: Split) -> Iterator[Mapping[str, Any]]:
         for each in sequences(source, split, left_out):
-            cells = {column.name: each.row[column.name] for column in PLACE}
+            cells = {column.name: each.row[column.name] for column in ROW_COLUMNS}
             yield cells | {name: getattr(each, field) for field, name in names.items()}
 
     return SplitTable("{split}.parquet", schema(columns, {}), rows)

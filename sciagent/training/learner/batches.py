@@ -1,6 +1,7 @@
-"""Micro-batches: rows of a step as tensors, as many at once as fit into memory.
+"""Micro-batches of rows as tensors, and the terms of the loss of their trained tokens.
 
-The loss of trained tokens. Every function takes n tokens and returns one number per token; the step adds them up.
+`divided` cuts the rows of a step into parts that fit into memory; `micro_batch` makes tensors of a part. Each function
+of the loss takes n tokens and returns one number per token; the step adds the numbers up.
 
 The policy gradient is that of PPO and GRPO with the clipping of DAPO (Yu et al. 2025, arXiv:2503.14476). Tokens whose
 ratio says that sampler and trainer disagree are dropped on both sides (IcePop; Ling team 2025, arXiv:2510.18855).
@@ -20,6 +21,7 @@ from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 from sciagent.training.learner.values import ValueBatch, value_batch
 from sciagent.training.settings import LearnerConstants
 
+ALL_ALLOWED = -1  # a word of 32 bits, all of them set
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
 """Returns (n, words) bits: the tokens that the schema of an answer allowed at each of its n places, as
 `agent.policies.constrained.packed` writes them. The second argument holds the n ids of the answer."""
@@ -34,20 +36,23 @@ class Selected:
     row: Any
     """(n,) number of the sequence."""
     place: Any
-    """(n,) place that predicts the trained token: the one before it."""
+    """(n,) place before the trained token, whose output predicts the token."""
 
     def logits(self, model: Any) -> Any:
         """Returns the (n, v) logits that a model gives the trained tokens."""
-        return self.output(model)[0]
+        logits, _ = self.output(model)
+        return logits
 
     def output(self, model: Any, **more: Any) -> tuple[Any, Any]:
         """Returns the logits, and the whole output of the model. more: further arguments of the model."""
-        wanted, column = torch.unique(self.place, return_inverse=True)
-        found = model(input_ids=self.ids, use_cache=False, logits_to_keep=wanted, **more)
-        if found.logits.shape[1] != len(wanted):  # a model that does not know `logits_to_keep`
+        kept_places, column = torch.unique(self.place, return_inverse=True)
+        output = model(input_ids=self.ids, use_cache=False, logits_to_keep=kept_places, **more)
+        n_columns = output.logits.shape[1]
+        if n_columns != len(kept_places):  # a model that does not know `logits_to_keep` returns all places
             column = self.place
-        # unlike that of an index of rows and columns, the gradient of `index_select` needs no sorting on a GPU
-        return found.logits.flatten(0, 1).index_select(0, self.row * found.logits.shape[1] + column), found
+        # the gradient of `index_select` needs no sorting on a GPU; that of indexing by rows and columns does
+        logits = output.logits.flatten(0, 1).index_select(0, self.row * n_columns + column)
+        return logits, output
 
 
 @dataclass(frozen=True)
@@ -56,17 +61,17 @@ class MicroBatch:
 
     own: Selected
     teacher: Selected
-    """The same tokens after what the teachers see."""
+    """The same trained tokens, after the context that the teachers see."""
     target: Any
     """(n,) ids of the trained tokens."""
     advantage: Any
-    """(n,)"""
+    """(n,) advantages, as in `TrainingRow`."""
     behaviour: Any
-    """(n,) 0 where `imitated`."""
+    """(n,) log-probabilities in the distribution that the tokens were drawn from; 0 where `imitated`."""
     imitated: Any
     """(n,) whether the token is trained without a ratio."""
     temperature: Any
-    """(n,)"""
+    """(n,) temperatures at which the tokens were drawn."""
     weight: Any
     """(n,) factor in the mean over the step."""
     regularised: Any
@@ -104,28 +109,31 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
     own = _selected([row.ids for row in rows], places, device, pad)
     teacher = own
     if any(row.teacher_context is not None for row in rows):
-        shown = [_for_teacher(row) for row in rows]
-        moved = [each + len(ids) - len(row.ids) for each, ids, row in zip(places, shown, rows, strict=True)]
-        teacher = _selected(shown, moved, device, pad)
-    each_row = list(zip(rows, places, strict=True))
+        teacher_ids = [_for_teacher(row) for row in rows]
+        teacher_places = [
+            row_places + len(ids) - len(row.ids) for row_places, ids, row in zip(places, teacher_ids, rows, strict=True)
+        ]
+        teacher = _selected(teacher_ids, teacher_places, device, pad)
+    rows_with_places = list(zip(rows, places, strict=True))
 
     def numbers(values: Iterable[Any]) -> Any:
         return torch.from_numpy(np.concatenate(list(values)).astype(np.float32)).to(device)
 
-    target = np.concatenate([np.asarray(row.ids)[at] for row, at in each_row])
-    imitated = np.concatenate([np.full(len(at), row.behaviour is None) for row, at in each_row])
+    target = np.concatenate([np.asarray(row.ids)[at] for row, at in rows_with_places])
+    imitated = np.concatenate([np.full(len(at), row.behaviour is None) for row, at in rows_with_places])
     return MicroBatch(
         own,
         teacher,
         target=torch.from_numpy(target.astype(np.int64)).to(device),
-        advantage=numbers(np.asarray(row.advantages)[at] for row, at in each_row),
+        advantage=numbers(np.asarray(row.advantages)[at] for row, at in rows_with_places),
         behaviour=numbers(
-            np.zeros(len(at)) if row.behaviour is None else np.asarray(row.behaviour)[at] for row, at in each_row
+            np.zeros(len(at)) if row.behaviour is None else np.asarray(row.behaviour)[at]
+            for row, at in rows_with_places
         ),
         imitated=torch.from_numpy(imitated).to(device),
-        temperature=numbers(_temperatures(row)[at] for row, at in each_row),
-        weight=numbers(np.full(len(at), row.weight) for row, at in each_row),
-        regularised=numbers(np.full(len(at), row.regularised) for row, at in each_row),
+        temperature=numbers(_temperatures(row)[at] for row, at in rows_with_places),
+        weight=numbers(np.full(len(at), row.weight) for row, at in rows_with_places),
+        regularised=numbers(np.full(len(at), row.regularised) for row, at in rows_with_places),
         allowed=_allowed(rows, places, allowed, device),
         values=value_batch(rows, device),
     )
@@ -133,7 +141,7 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
 
 def length(row: TrainingRow) -> int:
     """Returns the number of tokens of a row, as the model or as a teacher sees it, whichever are more."""
-    return len(row.ids) if row.teacher_context is None else max(len(row.ids), len(_for_teacher(row)))
+    return max(len(row.ids), len(_for_teacher(row)))
 
 
 def _for_teacher(row: TrainingRow) -> tuple[int, ...]:
@@ -144,43 +152,50 @@ def _for_teacher(row: TrainingRow) -> tuple[int, ...]:
 
 
 def _selected(sequences: Sequence[tuple[int, ...]], places: Sequence[Any], device: Any, pad: int) -> Selected:
-    """places: of each sequence, (n,) numbers of its trained tokens."""
+    """Returns padded sequences. places: for each sequence, the places of its trained tokens."""
     ids = np.full((len(sequences), max(map(len, sequences))), pad, dtype=np.int64)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence
     numbers = np.repeat(np.arange(len(sequences)), [len(at) for at in places])
     before = np.concatenate(places) - 1
-    return Selected(*(torch.from_numpy(each).to(device) for each in (ids, numbers, before)))
+    return Selected(
+        ids=torch.from_numpy(ids).to(device),
+        row=torch.from_numpy(numbers).to(device),
+        place=torch.from_numpy(before).to(device),
+    )
 
 
 def _temperatures(row: TrainingRow) -> Any:
-    found = np.ones(len(row.ids))
+    """Returns the temperature at which each token of a row was drawn; 1 outside its answers."""
+    temperatures = np.ones(len(row.ids))
     for span in row.spans:
-        found[span.begin : span.end] = span.temperature
-    return found
+        temperatures[span.begin : span.end] = span.temperature
+    return temperatures
 
 
 def _allowed(
     rows: Sequence[TrainingRow], places: Sequence[Any], allowed: AllowedSets | None, device: Any
 ) -> Any | None:
     """Returns (n, words) bits, or None if no trained token had a grammar."""
-    found = list[tuple[Any, Any]]()
-    ends = np.cumsum([len(at) for at in places])
-    for row, at, end in zip(rows, places, ends, strict=True):
+    answers = list[tuple[Any, Any]]()  # numbers of the trained tokens of an answer, and their bits
+    ends = np.cumsum([len(row_places) for row_places in places])
+    for row, row_places, end in zip(rows, places, ends, strict=True):
         for span in row.spans:
-            inside = (at >= span.begin) & (at < span.end)
+            inside = (row_places >= span.begin) & (row_places < span.end)
             if span.schema is None or not inside.any():
                 continue
             if allowed is None:
                 raise ValueError("an answer was drawn under a schema, and no tokenizer can follow it")
-            bits = allowed(span, row.ids[span.begin : span.end])
-            found.append((end - len(at) + np.flatnonzero(inside), bits[at[inside] - span.begin]))
-    if not found:
+            span_bits = allowed(span, row.ids[span.begin : span.end])
+            numbers = end - len(row_places) + np.flatnonzero(inside)
+            answers.append((numbers, span_bits[row_places[inside] - span.begin]))
+    if not answers:
         return None
-    made = np.full((ends[-1], found[0][1].shape[1]), -1, dtype=np.int32)
-    for wanted, bits in found:
-        made[wanted] = bits
-    return torch.from_numpy(made).to(device)
+    _, first_bits = answers[0]
+    all_bits = np.full((ends[-1], first_bits.shape[1]), ALL_ALLOWED, dtype=np.int32)
+    for numbers, bits in answers:
+        all_bits[numbers] = bits
+    return torch.from_numpy(all_bits).to(device)
 
 
 class PolicyTerms(NamedTuple):
@@ -208,12 +223,13 @@ def distribution(logits: Any, temperature: Any, allowed: Any | None) -> Any:
 def policy_gradient(logprobs: Any, behaviour: Any, advantages: Any, settings: LearnerConstants) -> PolicyTerms:
     """Returns -min(ρA, clip(ρ)A) with ρ = exp(logprobs - behaviour), and 0 for tokens whose ρ lies outside the mask.
 
-    logprobs: (n,) of the policy. behaviour: (n,) of what drew the tokens. advantages: (n,).
+    logprobs: (n,) by the policy. behaviour: (n,) log-probabilities in the distribution that the tokens were drawn from.
+    advantages: (n,).
     """
     log_ratio = logprobs - behaviour
     ratio = log_ratio.detach().exp()
     dropped = (ratio < settings.mask_low) | (ratio > settings.mask_high)
-    # an infinite ratio would make the gradient of a dropped token nan
+    # dropped tokens get the ratio 1, since an infinite ratio would make their gradient NaN
     ratio = log_ratio.masked_fill(dropped, 0.0).exp()
     clipped = ratio.clamp(settings.clip_low, settings.clip_high)
     loss = -torch.minimum(ratio * advantages, clipped * advantages)

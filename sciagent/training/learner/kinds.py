@@ -1,14 +1,11 @@
-"""The rows that a training takes from a data set: a rule selects them, reads them, and keeps some of them together.
+"""The rows that a training takes from a data set. `DatasetRows` reads them from a folder of `sciagent dataset build`.
 
-Answers to imitate: supervised fine-tuning.
+A `RowKind` for each training selects rows, says which of them stay together in a step, and reads them:
 
-Tokens as they were sampled, with advantages over siblings: the policy gradient of GRPO.
-
-Tokens as they were sampled, at which teachers say what they would have done: distillation.
-
-Tokens as they were sampled, with the reward of each turn: PPO, whose advantages come from a value head.
-
-Reads training rows from the folders that `sciagent dataset build` writes, a row group of Parquet at a time.
+- `SFT`: answers to imitate, for supervised fine-tuning.
+- `GRPO`: tokens as they were sampled, with advantages over siblings.
+- `DISTILL` and `HINDSIGHT`: tokens as they were sampled, at which teachers say what they would have done.
+- `PPO`: tokens as they were sampled, with the reward of each turn; the advantages come from a value head.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ Cells = Mapping[str, Any]
 
 
 class Unit(NamedTuple):
-    """Rows that are trained in one step: those of a group of siblings or of an episode, or a single one."""
+    """Rows that are trained in one step: the rows of a group of siblings or of an episode, or a single row."""
 
     numbers: tuple[int, ...]
     """Numbers of the rows in the file, from 0."""
@@ -48,42 +45,47 @@ class RowSelection:
         self.left_out[f"rows: {why}"] += rows
 
     def takes(self, tokens: int) -> bool:
-        """Returns whether a row of so many tokens fits into the model, and counts it if not."""
+        """Returns whether a row with this number of tokens fits into the model; counts it as left out if not."""
         if tokens > self.context:
             self.drop(f"more than {self.context} tokens")
-        return tokens <= self.context
+            return False
+        return True
 
 
 class RowKind(NamedTuple):
     """The rows of a training."""
 
     datasets: tuple[str, ...]
-    """Kinds of data sets that have them."""
+    """Kinds of data sets that have such rows."""
     columns: tuple[str, ...] | None
     """Columns by which rows are selected; None for all."""
     units: Callable[[Iterable[tuple[int, Cells]], RowSelection], Iterator[Unit]]
-    """Returns what is trained, from the numbered rows of a file."""
+    """Returns the units that are trained, from the numbered rows of a file."""
     row: Callable[[Cells, Conversations], TrainingRow]
+    """Returns the training row of a row of the file."""
 
 
 def spans_of(text: str) -> tuple[AnswerSpan, ...]:
     """Returns the answers of a row from the column `spans`."""
-    return tuple(
-        AnswerSpan(span["begin"], span["end"], span["temperature"], _text(span["schema"])) for span in json.loads(text)
-    )
+    spans = []
+    for span in json.loads(text):
+        spans.append(AnswerSpan(span["begin"], span["end"], span["temperature"], _schema_text(span["schema"])))
+    return tuple(spans)
 
 
-def group_of(cells: Cells) -> tuple[Any, ...]:
-    """Returns what the rows of a group of siblings have in common; of an episode without siblings, its own."""
-    return cells["campaign"], cells["group"], None if cells["group"] is not None else cells["episode"]
+def group_key(cells: Cells) -> tuple[Any, ...]:
+    """Returns a key that the rows of a group of siblings share; without siblings, the rows of an episode share it."""
+    if cells["group"] is not None:
+        return cells["campaign"], cells["group"], None
+    return cells["campaign"], None, cells["episode"]
 
 
-def where(used: Sequence[bool], values: Sequence[float | None]) -> tuple[float, ...]:
+def zero_unused(used: Sequence[bool], values: Sequence[float | None]) -> tuple[float, ...]:
     """Returns the values where they are used, and 0 elsewhere. Raises TypeError for a used value that is missing."""
-    return tuple(float(value) if taken else 0.0 for taken, value in zip(used, values, strict=True))  # type: ignore[arg-type]
+    return tuple(float(value) if is_used else 0.0 for is_used, value in zip(used, values, strict=True))  # type: ignore[arg-type]
 
 
-def _text(schema: Any) -> str | None:
+def _schema_text(schema: Any) -> str | None:
     return None if schema is None else json.dumps(schema, ensure_ascii=False)
 
 
@@ -102,7 +104,7 @@ def _imitated_row(cells: Cells, conversations: Conversations) -> TrainingRow:
 SFT = RowKind(("sft", "hindsight"), None, _imitated_units, _imitated_row)
 
 
-SAME = 1e-6  # advantages below this are those of a group whose siblings all earned the same
+SAME = 1e-6  # if all advantages of a group are below this, its siblings earned the same
 
 
 def sampled_row(cells: Cells) -> TrainingRow:
@@ -111,21 +113,23 @@ def sampled_row(cells: Cells) -> TrainingRow:
     return TrainingRow(
         tuple(cells["ids"]),
         tuple(used),
-        where(used, cells["advantages"]),
-        behaviour=where(used, cells["behaviour"]),
+        zero_unused(used, cells["advantages"]),
+        behaviour=zero_unused(used, cells["behaviour"]),
         spans=spans_of(cells["spans"]),
         reward=cells["outcome"],
     )
 
 
 def _sampled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
-    """Yields groups of siblings, of which at least one row has something to learn."""
-    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
+    """Yields groups of siblings, if at least one row of the group has something to learn."""
+    for _, members in groupby(rows, key=lambda row: group_key(row[1])):
         group = [(number, _largest(cells), len(cells["ids"])) for number, cells in members]
-        if all(largest <= SAME for _, largest, _ in group if largest is not None):
-            kinds = {largest is None for _, largest, _ in group}
-            why = "have no decided advantage" if kinds == {True} else "belong to siblings that earned the same"
-            selection.drop(why, len(group))
+        decided_advantages = [largest for _, largest, _ in group if largest is not None]
+        if not decided_advantages:
+            selection.drop("have no decided advantage", len(group))
+            continue
+        if max(decided_advantages) <= SAME:
+            selection.drop("belong to siblings that earned the same", len(group))
             continue
         kept = []
         for number, largest, length in group:
@@ -138,9 +142,9 @@ def _sampled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -
 
 
 def _largest(cells: Cells) -> float | None:
-    """Returns the largest advantage of a row; None without a decided one."""
-    used = zip(cells["advantages"], cells["gradient"], strict=True)
-    return max((abs(advantage) for advantage, gradient in used if gradient), default=None)
+    """Returns the largest absolute advantage of a row; None if no advantage is decided."""
+    pairs = zip(cells["advantages"], cells["gradient"], strict=True)
+    return max((abs(advantage) for advantage, is_used in pairs if is_used), default=None)
 
 
 def _sampled_row(cells: Cells, _: Conversations) -> TrainingRow:
@@ -153,7 +157,7 @@ GRPO = RowKind(
 
 
 def distilled_row(cells: Cells) -> TrainingRow:
-    """Returns a row of `dataset build rows`, of which teachers see the same as the model."""
+    """Returns a row of `dataset build rows` for distillation: teachers see the same tokens as the model."""
     n = len(cells["ids"])
     spans = spans_of(cells["spans"])
     return TrainingRow(tuple(cells["ids"]), tuple(cells["trainable"]), (0.0,) * n, spans=spans, reward=cells["outcome"])
@@ -165,14 +169,15 @@ def hinted_row(cells: Cells, conversations: Conversations) -> TrainingRow:
     answer = cells["answer_ids"]
     used = cells["answer_mask"]
     drawn = json.loads(cells["answer_drawn"])
-    schema = None if drawn["schema"] is None else json.dumps(drawn["schema"], ensure_ascii=False)
+    schema = _schema_text(drawn["schema"])
     n = len(prompt) + len(answer)
+    untrained_beginning = answer[: used.index(True)]
     return TrainingRow(
         (*prompt, *answer),
         (*[False] * len(prompt), *used),
         (0.0,) * n,
         spans=(AnswerSpan(len(prompt), n, drawn["temperature"], schema),),
-        teacher_context=(*conversations.hinted_ids(cells), *answer[: used.index(True)]),
+        teacher_context=(*conversations.hinted_ids(cells), *untrained_beginning),
     )
 
 
@@ -195,8 +200,9 @@ def _hinted(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Itera
             selection.drop("have no token that may be trained")
         else:
             row = hinted_row(cells, selection.conversations)
-            answer = len(row.ids) - row.mask.index(True)
-            if selection.takes(max(len(row.ids), len(row.teacher_context or ()) + answer)):
+            trained_tokens = len(row.ids) - row.mask.index(True)
+            teacher_tokens = len(row.teacher_context or ()) + trained_tokens
+            if selection.takes(max(len(row.ids), teacher_tokens)):
                 yield Unit((number,))
 
 
@@ -222,7 +228,7 @@ def valued_row(cells: Cells) -> TrainingRow:
         tuple(cells["ids"]),
         tuple(used),
         (0.0,) * len(used),
-        behaviour=where(used, cells["behaviour"]),
+        behaviour=zero_unused(used, cells["behaviour"]),
         spans=spans_of(cells["spans"]),
         reward=cells["outcome"],
         episode=episode,
@@ -230,8 +236,8 @@ def valued_row(cells: Cells) -> TrainingRow:
 
 
 def _valued_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
-    """Yields groups of siblings, and episodes without siblings, of which at least one turn has something to learn."""
-    for _, members in groupby(rows, key=lambda row: group_of(row[1])):
+    """Yields groups of siblings, and episodes without siblings, if at least one turn has something to learn."""
+    for _, members in groupby(rows, key=lambda row: group_key(row[1])):
         kept = []
         for number, cells in members:
             if not decided(cells):
@@ -243,11 +249,11 @@ def _valued_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) ->
 
 
 def decided(cells: Cells) -> bool:
-    """Returns whether a row trains a turn after which, itself included, every reward is decided."""
+    """Returns whether a row trains a turn whose return is decided: its own reward and all later rewards are."""
     rewards = cells["turn_rewards"] or ()
-    undecided = max((turn for turn, reward in enumerate(rewards) if reward is None), default=-1)
-    used = zip(cells["turns"], cells["trainable"], strict=True)
-    return any(trainable and undecided < turn < len(rewards) for turn, trainable in used)
+    last_undecided = max((turn for turn, reward in enumerate(rewards) if reward is None), default=-1)
+    pairs = zip(cells["turns"], cells["trainable"], strict=True)
+    return any(is_trainable and last_undecided < turn < len(rewards) for turn, is_trainable in pairs)
 
 
 def _valued_row(cells: Cells, _: Conversations) -> TrainingRow:
@@ -259,7 +265,7 @@ PPO = RowKind(
 )
 
 
-HELD = 16  # row groups of Parquet in memory
+MAX_ROW_GROUPS = 16  # row groups of Parquet in memory
 FILE = "train.parquet"
 KINDS: Mapping[str, RowKind] = {"sft": SFT, "grpo": GRPO, "ppo": PPO, "distill": DISTILL, "hindsight": HINDSIGHT}
 """The rows that a training takes, by its name."""
@@ -286,21 +292,25 @@ class DatasetRows:
                 f"{folder} is a data set of {kind or 'unknown kind'}; `train {training}` takes "
                 f"{' or '.join(wanted)}: sciagent dataset build {wanted[0]}"
             )
-        self._held: OrderedDict[int, list[Cells]] = OrderedDict()
+        self._row_groups: OrderedDict[int, list[Cells]] = OrderedDict()
+        """The row groups in memory by number, the latest used last."""
         self._ends: list[int] = []
+        """For each row group, the number of rows up to its end."""
+        end = 0
         for group in range(self._file.num_row_groups):
-            self._ends.append((self._ends[-1] if self._ends else 0) + self._file.metadata.row_group(group).num_rows)
+            end += self._file.metadata.row_group(group).num_rows
+            self._ends.append(end)
         self._selection = RowSelection(conversations, context)
         self.left_out = self._selection.left_out
-        self.units = self._found()
+        self.units = self._select_units()
 
     def rows(self, units: Iterable[Unit]) -> list[TrainingRow]:
         """Returns the rows of some units, in order. Raises UsageError for a row that cannot be read."""
         return [self._row(number) for unit in units for number in unit.numbers]
 
-    def _found(self) -> list[Unit]:
-        """Returns what can be trained, and counts what is left out."""
-        reached = -1
+    def _select_units(self) -> list[Unit]:
+        """Returns the units that can be trained, and counts the rows that are left out."""
+        reached = -1  # number of the row that was read last, for the message of an error
 
         def numbered() -> Iterator[tuple[int, Cells]]:
             nonlocal reached
@@ -324,12 +334,13 @@ class DatasetRows:
     def _cells(self, number: int) -> Cells:
         """Returns the cells of a row; its row group stays in memory for a while."""
         group = next(place for place, end in enumerate(self._ends) if number < end)
-        if group not in self._held:
-            self._held[group] = self._file.read_row_group(group).to_pylist()
-            if len(self._held) > HELD:
-                self._held.popitem(last=False)
-        self._held.move_to_end(group)
-        return self._held[group][number - (self._ends[group - 1] if group else 0)]
+        if group not in self._row_groups:
+            self._row_groups[group] = self._file.read_row_group(group).to_pylist()
+            if len(self._row_groups) > MAX_ROW_GROUPS:
+                self._row_groups.popitem(last=False)
+        self._row_groups.move_to_end(group)
+        first_number = self._ends[group - 1] if group else 0
+        return self._row_groups[group][number - first_number]
 
 
 def _unreadable(number: int, error: Exception) -> UsageError:

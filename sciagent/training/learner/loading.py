@@ -1,8 +1,8 @@
-"""Loads a model of `sciagent models` for training: whole, or with a LoRA adapter.
+"""Loads models for training, writes trained weights, and publishes trained policies.
 
-Writes LoRA adapters. Equal weights give equal files, so that the hash of an adapter names its weights.
-
-Publishes a trained policy: its weights in a folder, its name in `sciagent models`, its row in the ledger.
+`load` loads a model of `sciagent models`, whole or with a LoRA adapter. `write_adapter` writes an adapter: equal
+weights give equal files, so that the hash of an adapter names its weights. `publish` gives a trained policy a name in
+`sciagent models` and a row in the ledger.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class LoadedModel:
         return AnswerGrammars(self.tokenizer, int(self.model.config.vocab_size), sorted(self.ends))
 
     def reference(self) -> Any:
-        """Returns the model as it is now, to be called like it: without its adapter, or a copy that is not trained."""
+        """Returns the model as it is now, which can be called like it: the model without its adapter, or a copy that is
+        not trained."""
         if self.rank:
             return _WithoutAdapter(self.model)
         return copy.deepcopy(self.model).requires_grad_(False).eval()
@@ -75,7 +76,8 @@ class _WithoutAdapter:
 
 def check_extra() -> None:
     """Raises UsageError if a package of the extra `train` is missing."""
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
         raise UsageError(f"{EXTRA} (missing: {', '.join(missing)})")
 
 
@@ -97,8 +99,10 @@ def load(name: str, rank: int = 0, seed: int = 0) -> LoadedModel:
     model = AutoModelForCausalLM.from_pretrained(
         card.folder, dtype=torch.float32, local_files_only=True, use_safetensors=True
     )
-    named = model.generation_config.eos_token_id
-    ends = {*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None}
+    end_ids = model.generation_config.eos_token_id
+    if not isinstance(end_ids, list):
+        end_ids = [end_ids]
+    ends = {*end_ids, tokenizer.eos_token_id} - {None}
     if rank:
         model = _adapted(model, rank, seed)
     return LoadedModel(card, model, tokenizer, frozenset(ends), rank)
@@ -122,7 +126,7 @@ def write_adapter(loaded: LoadedModel, model: Any, folder: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     model.save_pretrained(part)
     settings = json.loads((part / CONFIG).read_text(encoding="utf-8"))
-    # peft writes the path of the base model, and a set in any order
+    # peft writes the path of the base model, and the set of modules in any order: the files would not be equal
     settings |= {"base_model_name_or_path": loaded.card.policy, "target_modules": sorted(settings["target_modules"])}
     (part / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for path in part.iterdir():
@@ -141,41 +145,45 @@ def adapter_identity(loaded: LoadedModel, folder: Path, name: str) -> PolicyIden
 
 POLICY = "policy"
 ADAPTER = "adapter"
-STEPS = "training.json"  # in the folder of the policy: after how many steps it was written
+STEPS_FILE = "training.json"  # in the folder of the policy: the number of steps that it was trained for
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Raises UsageError if another model has the name. folder: of the training run."""
+    """Raises UsageError for a wrong name, or if another model has the name. folder: of the training run."""
     models.checked(name)
-    taken = _installed(name)
-    if taken is not None and taken.folder != (folder / POLICY).resolve():
+    installed = _installed(name)
+    if installed is not None and installed.folder != (folder / POLICY).resolve():
         raise UsageError(f"there is a model {name} already; choose another name with --name")
 
 
 def _installed(name: str) -> Model | None:
-    return {model.name: model for model in models.installed()}.get(name)
+    """Returns the model of this machine with a name; None if there is none."""
+    for model in models.installed():
+        if model.name == name:
+            return model
+    return None
 
 
 def is_written(folder: Path, steps: int) -> bool:
-    """Returns whether a run's folder has the weights as they are after so many steps."""
-    path = folder / POLICY / STEPS
+    """Returns whether a run's folder has the weights as they are after this number of steps."""
+    path = folder / POLICY / STEPS_FILE
     return path.is_file() and json.loads(path.read_text(encoding="utf-8")) == {"steps": steps}
 
 
 def write_weights(loaded: LoadedModel, model: Any, folder: Path, steps: int) -> None:
-    """Writes the weights and the tokenizer as Hugging Face lays them out, in place of those after fewer steps. An
-    adapter is written too, and merged into the weights. model: without the wrapping of `accelerate`."""
-    import copy
+    """Writes the weights and the tokenizer in the layout of Hugging Face, in place of weights after fewer steps.
 
+    An adapter is written too, and merged into the weights. model: without the wrapping of `accelerate`.
+    """
     part = folder / ".policy.part"
-    whole = model
+    merged = model
     shutil.rmtree(part, ignore_errors=True)
     if loaded.rank:
         write_adapter(loaded, model, folder / ADAPTER)
-        whole = copy.deepcopy(model).merge_and_unload()
-    whole.save_pretrained(part)
+        merged = copy.deepcopy(model).merge_and_unload()
+    merged.save_pretrained(part)
     loaded.tokenizer.save_pretrained(part)
-    (part / STEPS).write_text(json.dumps({"steps": steps}), encoding="utf-8")
+    (part / STEPS_FILE).write_text(json.dumps({"steps": steps}), encoding="utf-8")
     shutil.rmtree(folder / POLICY, ignore_errors=True)
     part.rename(folder / POLICY)
 
@@ -185,16 +193,17 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
 
     recipe: how it was trained.
     """
-    if (before := _installed(name)) is not None and before.fault():
-        models.remove(name)  # the run had fewer steps then
+    installed = _installed(name)
+    if installed is not None and installed.fault():
+        models.remove(name)  # the run has published the model after fewer steps, and its weights have changed since
     model = models.add_folder(folder / POLICY, name, lambda _: None)
     if ledger is not None:
         base = loaded.card
-        made = [PolicyIdentity(model.policy, IN_PROCESS, model.sha256)]
+        identities = [PolicyIdentity(model.policy, IN_PROCESS, model.sha256)]
         if loaded.rank:
-            made.append(adapter_identity(loaded, folder / ADAPTER, name))
+            identities.append(adapter_identity(loaded, folder / ADAPTER, name))
         with ledger.begin() as connection:
             parent = policies.enter(connection, PolicyIdentity(base.policy, IN_PROCESS, base.sha256))
-            for identity in made:
+            for identity in identities:
                 policies.enter(connection, identity, parent_id=parent, recipe=recipe)
     return model

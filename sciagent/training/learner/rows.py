@@ -1,8 +1,8 @@
 """Training rows: token ids, which of them are trained, and what each is worth. The learner reads nothing else.
 
-Token ids of recorded conversations, for models that shall learn to answer in the same way.
-
-The tokens that the JSON schema of an answer allowed: the grammar is made again and followed along the answer.
+`TrainingRow` is a row, with its answers and turns. `Conversations` makes the token ids of recorded conversations, for
+models that shall learn to answer in the same way. `AnswerGrammars` makes the grammar of an answer again, and says which
+tokens it allowed.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ class TurnValue(NamedTuple):
     """The target of the value head for one turn."""
 
     begin: int
-    """Place of the first token of the turn's answer; what is before it is the state that has the value."""
+    """Place of the first token of the turn's answer. The value is that of the state before this token."""
     before: float
     """The value by the value head as it is at the start of a step."""
     target: float
+    """The value that the head has to learn."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class TrainingRow:
     """A sequence of t token ids for a causal model. Raises ValueError for arrays that do not fit together."""
 
     ids: tuple[int, ...]
-    """(t,)"""
+    """(t,) token ids."""
     mask: tuple[bool, ...]
     """(t,) whether the token is trained; False for context, for forced tokens, and for the first one."""
     advantages: tuple[float, ...]
@@ -76,20 +77,20 @@ class TrainingRow:
     """(t,) natural log-probabilities in the distribution that the tokens were drawn from; 0 where not trained. None for
     tokens that are imitated: then the loss has no ratio."""
     spans: tuple[AnswerSpan, ...] = ()
-    """Answers that were drawn at another temperature than 1 or under a schema. The others may be left out."""
+    """Answers that were drawn at another temperature than 1 or under a schema. Other answers may be left out."""
     weight: float = 1.0
     """Factor of the row's tokens in the mean over the step."""
     reward: float | None = None
     """Reward of the row's episode, for the metrics; None if unknown."""
     teacher_context: tuple[int, ...] | None = None
-    """The tokens that a teacher sees in place of those before the first trained one; None: the same tokens."""
+    """The tokens that a teacher sees before the first trained token; None: the same as the model."""
     episode: EpisodeTurns | None = None
-    """For a value head; None where advantages are known."""
+    """The turns of the episode, for a value head; None where advantages are known."""
     values: tuple[TurnValue, ...] = ()
-    """For a value head, during a step."""
+    """The targets of a value head during a step; empty without one."""
     regularised: bool = True
     """Whether the entropy bonus and the divergences from the reference and from teachers count for the row's tokens.
-    They do not for a row that trains a difference of advantages, since they counted when its tokens were trained."""
+    They do not count for a row that trains a difference of advantages, since they counted in its first training."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -98,10 +99,10 @@ class TrainingRow:
             raise ValueError(f"a row of {n} ids has mask, advantages or behaviour of another length")
         if not n or self.mask[0]:
             raise ValueError("the first token of a row cannot be trained, since nothing predicts it")
-        used = [place for place, masked in enumerate(self.mask) if masked]
-        if not all(math.isfinite(self.advantages[place]) for place in used):
+        trained_places = [place for place, is_trained in enumerate(self.mask) if is_trained]
+        if not all(math.isfinite(self.advantages[place]) for place in trained_places):
             raise ValueError("a trained token has no finite advantage")
-        if self.behaviour is not None and not all(math.isfinite(self.behaviour[place]) for place in used):
+        if self.behaviour is not None and not all(math.isfinite(self.behaviour[place]) for place in trained_places):
             raise ValueError("a trained token has no finite log-probability of its behaviour")
         if not all(0 < span.begin <= span.end <= n and span.temperature > 0 for span in self.spans):
             raise ValueError("an answer lies outside its row, or was drawn without chance")
@@ -137,8 +138,8 @@ class Conversations:
     def hinted_ids(self, cells: Mapping[str, Any]) -> list[int]:
         """Returns the ids of a prompt that ends with a hint, up to the beginning of the answer.
 
-        The hint is the last part of the last message of a user, or a message of its own after other messages. cells:
-        `prompt`, `tools` and `hint`.
+        The hint is added to the last message if that is a user's; otherwise it is a message of its own.
+        cells: `prompt`, `tools` and `hint`.
         """
         prompt = _messages(cells["prompt"])
         if prompt and prompt[-1].role == "user":
@@ -160,15 +161,16 @@ class Conversations:
 
         The answer is tokenised apart from the prompt, as a model samples it.
         """
-        head = self._text(prompt, tools, True)
-        whole = self._text([*prompt, *answer], tools, False)
-        if not whole.startswith(head):
+        prompt_text = self._text(prompt, tools, True)
+        whole_text = self._text([*prompt, *answer], tools, False)
+        if not whole_text.startswith(prompt_text):
             raise ValueError("the model's chat template does not continue the prompt where an answer follows")
-        ids = list(self._tokenizer(whole[len(head) :], add_special_tokens=False)["input_ids"])
-        last = max((place for place, token in enumerate(ids) if token in self._ends), default=None)
-        if last is None:
+        answer_text = whole_text.removeprefix(prompt_text)
+        ids = list(self._tokenizer(answer_text, add_special_tokens=False)["input_ids"])
+        end_places = [place for place, token in enumerate(ids) if token in self._ends]
+        if not end_places:
             raise ValueError("the model's chat template ends an answer without an end token")
-        return ids[: last + 1]
+        return ids[: end_places[-1] + 1]
 
     def _text(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], begins: bool) -> str:
         """Returns the rendered conversation. begins: whether it ends with the beginning of an answer."""
@@ -181,20 +183,21 @@ class Conversations:
 
 def _messages(cells: Iterable[Mapping[str, Any]]) -> list[Message]:
     """Returns messages from OpenAI's format, as the columns of data sets hold them."""
-    return [
-        Message(
+    messages = []
+    for cell in cells:
+        calls = []
+        for call in cell["tool_calls"] or ():
+            calls.append(ToolCall(call["id"] or "", call["function"]["name"], call["function"]["arguments"]))
+        message = Message(
             cell["role"],
             cell["content"] or "",
             cell["reasoning_content"] or "",
-            tuple(
-                ToolCall(call["id"] or "", call["function"]["name"], call["function"]["arguments"])
-                for call in cell["tool_calls"] or ()
-            ),
+            tuple(calls),
             call_id=cell["tool_call_id"] or "",
             name=cell["name"] or "",
         )
-        for cell in cells
-    ]
+        messages.append(message)
+    return messages
 
 
 class AnswerGrammars:

@@ -1,8 +1,8 @@
-"""A training run: rows of a folder in, a new policy out. A run that was ended goes on where its checkpoint is.
+"""A training run: rows of a folder in, a new policy out. A run that was ended goes on from its checkpoint.
 
-The order of rows: which of them are trained in which step. It follows from the seed alone, so a run can go on.
-
-The teachers of a training run: other models of the same vocabulary, or the model as it was at the start.
+`train` does the run. `planned` says which rows are trained in which step; the order follows from the seed alone, so
+that a run can go on. `teachers_of` loads the teachers: other models of the same vocabulary, or the model as it was at
+the start.
 """
 
 from __future__ import annotations
@@ -38,63 +38,71 @@ class PlannedStep(NamedTuple):
 
 
 def planned(units: Sequence[Unit], rows: int, epochs: int, seed: int) -> Iterator[PlannedStep]:
-    """Yields the steps. Each has whole units with at least `rows` rows together, the last of an epoch the rest.
+    """Yields the steps. Each has whole units with at least `rows` rows together; the last step of an epoch may have
+    fewer.
 
-    In an epoch each unit is trained once, in an order of its own.
+    In an epoch each unit is trained once. Each epoch has another order.
     """
     number = 0
     for epoch in range(1, epochs + 1):
         order = list(units)
         random.Random(f"{seed} {epoch}").shuffle(order)
-        taken: list[Unit] = []
+        step_units: list[Unit] = []
         for place, unit in enumerate(order, 1):
-            taken.append(unit)
-            if sum(len(each.numbers) for each in taken) >= rows or place == len(order):
+            step_units.append(unit)
+            is_last = place == len(order)
+            if is_last or sum(len(each.numbers) for each in step_units) >= rows:
                 number += 1
-                yield PlannedStep(number, epoch, tuple(taken))
-                taken = []
+                yield PlannedStep(number, epoch, tuple(step_units))
+                step_units = []
 
 
 def teachers_of(settings: TrainingSettings, loaded: LoadedModel) -> list[tuple[Teacher, LoadedModel]]:
-    """Returns the teachers of a run, each with where it comes from.
+    """Returns the teachers of a run, each with the model that it was loaded from.
 
-    Raises UnknownNameError for an unknown model, UsageError for one with other tokens than the model that is trained.
+    Raises UnknownNameError for an unknown model, UsageError for a model with other tokens than the trained model.
     """
     if settings.training == "hindsight":
         return [(Teacher(loaded.reference()), loaded)]
     teachers = []
     for name, weight in settings.teachers.items():
-        found = load(name)
-        teachers.append((_teacher(name, weight, found, loaded), found))
+        teacher_model = load(name)
+        teachers.append((_teacher(name, weight, teacher_model, loaded), teacher_model))
     return teachers
 
 
-def _teacher(name: str, weight: float, found: LoadedModel, student: LoadedModel) -> Teacher:
-    own, other = (each.tokenizer.get_vocab() for each in (student, found))
-    if own != other:
-        differ = sum(own.get(token) != other.get(token) for token in own.keys() | other.keys())
+def _teacher(name: str, weight: float, teacher: LoadedModel, student: LoadedModel) -> Teacher:
+    """Returns a teacher. Raises UsageError if its tokens or its number of logits are not those of the student."""
+    student_tokens = student.tokenizer.get_vocab()
+    teacher_tokens = teacher.tokenizer.get_vocab()
+    if student_tokens != teacher_tokens:
+        tokens = student_tokens.keys() | teacher_tokens.keys()
+        n_different = len([token for token in tokens if student_tokens.get(token) != teacher_tokens.get(token)])
         raise UsageError(
-            f"{name} cannot teach {student.card.name}: {differ} tokens of their vocabularies differ. "
+            f"{name} cannot teach {student.card.name}: {n_different} tokens of their vocabularies differ. "
             "A teacher and its student need the same tokenizer"
         )
-    sizes = [int(each.model.config.get_text_config().vocab_size) for each in (student, found)]
-    if sizes[0] != sizes[1]:
-        raise UsageError(f"{name} cannot teach {student.card.name}: it has {sizes[1]} logits, not {sizes[0]}")
-    return Teacher(found.model.requires_grad_(False).eval(), weight)
+    student_logits = int(student.model.config.get_text_config().vocab_size)
+    teacher_logits = int(teacher.model.config.get_text_config().vocab_size)
+    if student_logits != teacher_logits:
+        raise UsageError(
+            f"{name} cannot teach {student.card.name}: it has {teacher_logits} logits, not {student_logits}"
+        )
+    return Teacher(teacher.model.requires_grad_(False).eval(), weight)
 
 
-ELSEWHERE = {"rows", "out", "name", "threads", "save_every", "teachers", "constants"}
-"""Settings that do not decide what comes out, or that a run's folder holds in another form."""
+OMITTED_SETTINGS = {"rows", "out", "name", "threads", "save_every", "teachers", "constants"}
+"""Settings that do not decide the result of a run, or that its recipe has in another form."""
 
 Tell = Callable[[TrainedStep, int], None]
-"""Is told each step, and how many there are at most."""
+"""Takes a step, and the largest number of steps."""
 
 
 def train(settings: TrainingSettings, ledger: Ledger | None, tell: Tell) -> TrainedPolicy:
-    """Trains a model, or goes on with a run that was ended. ledger: gets the new policy; None for none.
+    """Trains a model, or goes on with a run that was ended. ledger: gets the new policy; None: no ledger does.
 
-    Of several processes (`accelerate launch`) each trains its share of the rows. The main one writes the folder, adds
-    the policy to models and ledger, and is told the steps.
+    Of several processes (`accelerate launch`) each trains its share of the rows. The main process writes the folder,
+    adds the policy to models and ledger, and tells the steps.
 
     Raises UsageError for a folder of another run, for rows that do not fit, or if no row has anything to learn.
     """
@@ -105,11 +113,11 @@ def train(settings: TrainingSettings, ledger: Ledger | None, tell: Tell) -> Trai
     loading.check_name(settings.new_name, settings.out)
     run = _Run(settings)
     try:
-        over = run.take_steps(tell)
+        is_over_budget = run.take_steps(tell)
     except KeyboardInterrupt:
         return run.answer(None, len(run.folder.metrics()), "interrupt")
     policy = run.finish(ledger)
-    return run.answer(policy, run.done, "kl_budget" if over else run.stopped_by)
+    return run.answer(policy, run.done, "kl_budget" if is_over_budget else run.stopped_by)
 
 
 class _Run:
@@ -119,20 +127,22 @@ class _Run:
         self._settings = settings
         self._loaded = load(settings.model, settings.lora, settings.seed)
         teachers = teachers_of(settings, self._loaded)
-        context = min(each.context for each in [self._loaded, *(found for _, found in teachers)])
+        context = min([self._loaded.context, *(teacher_model.context for _, teacher_model in teachers)])
         self._data = DatasetRows(settings.rows, settings.training, self._loaded.conversations, context)
         steps = list(planned(self._data.units, settings.rows_per_step, settings.epochs, settings.seed))
         self.stopped_by = "rows" if settings.steps is None or settings.steps >= len(steps) else "steps"
         self._steps = steps[: settings.steps]
         if not steps:
-            why = "; ".join(f"{reason}: {n}" for reason, n in sorted(self._data.left_out.items()))
-            raise UsageError(f"{settings.rows} has nothing to learn from{f' ({why})' if why else ''}")
-        self._asked = _asked(settings, self._loaded, {found.card.policy: teacher.weight for teacher, found in teachers})
+            reasons = "; ".join(f"{reason}: {n}" for reason, n in sorted(self._data.left_out.items()))
+            in_brackets = f" ({reasons})" if reasons else ""
+            raise UsageError(f"{settings.rows} has nothing to learn from{in_brackets}")
+        weights = {teacher_model.card.policy: teacher.weight for teacher, teacher_model in teachers}
+        self._recipe = _run_recipe(settings, self._loaded, weights)
         with processes().main_process_first():
-            self.folder = RunFolder(settings.out, self._asked)
+            self.folder = RunFolder(settings.out, self._recipe)
         self._learner = _learner(settings, self._loaded, [teacher for teacher, _ in teachers])
         self.done = self.folder.restore(self._learner)
-        self._begun = self.done
+        self._restored_steps = self.done
         self._is_written = loading.is_written(settings.out, self.done)
 
     @property
@@ -140,7 +150,7 @@ class _Run:
         return bool(self._learner.accelerator.is_main_process)
 
     def take_steps(self, tell: Tell) -> bool:
-        """Takes the steps that are left; returns whether the divergence of the last one is over the budget."""
+        """Takes the remaining steps; returns whether the divergence of the last step is over the budget."""
         if self.done and _is_over(self._settings, self.folder.metrics()[-1]["kl"]):
             return True
         for step in self._steps[self.done :]:
@@ -158,19 +168,20 @@ class _Run:
         return False
 
     def finish(self, ledger: Ledger | None) -> str:
-        """Writes and publishes the policy, if that is not done yet; returns its name and hash."""
-        if self.done > self._begun or not self._is_written:
+        """Writes the policy, unless an ended run has written it, and publishes it; returns its name and hash."""
+        if self.done > self._restored_steps or not self._is_written:
             self.folder.save(self._learner, self.done)
             weights = self._learner.sharded_weights()
             if self._is_main:
                 if weights is None:
                     loading.write_weights(self._loaded, self._learner.policy, self._settings.out, self.done)
                 else:
-                    whole = load(self._settings.model, self._settings.lora, self._settings.seed)
-                    whole.model.load_state_dict(weights, strict=False)
-                    loading.write_weights(whole, whole.model, self._settings.out, self.done)
+                    # this process holds only a part of the weights: a model that holds all of them is written
+                    unsharded = load(self._settings.model, self._settings.lora, self._settings.seed)
+                    unsharded.model.load_state_dict(weights, strict=False)
+                    loading.write_weights(unsharded, unsharded.model, self._settings.out, self.done)
         if self._is_main:
-            loading.publish(self._loaded, self._settings.out, self._settings.new_name, self._asked, ledger)
+            loading.publish(self._loaded, self._settings.out, self._settings.new_name, self._recipe, ledger)
         self._learner.accelerator.wait_for_everyone()
         return models.find(self._settings.new_name).policy
 
@@ -186,7 +197,7 @@ class _Run:
 
 
 def processes() -> PartialState:
-    """Returns the processes that `accelerate launch` started, of which this is one; else this one alone."""
+    """Returns the processes that `accelerate launch` started, of which this is one; without it, this process alone."""
     import torch
     from accelerate import PartialState
 
@@ -210,10 +221,12 @@ def _learner(settings: TrainingSettings, loaded: LoadedModel, teachers: Sequence
     return Learner(loaded.model, settings.learner, reference=reference, teachers=teachers, allowed=allowed)
 
 
-def _asked(settings: TrainingSettings, loaded: LoadedModel, teachers: Mapping[str, float]) -> Mapping[str, Any]:
-    """Returns all that decides what comes out of a run, as JSON values. teachers: weights by policy."""
+def _run_recipe(settings: TrainingSettings, loaded: LoadedModel, teachers: Mapping[str, float]) -> Mapping[str, Any]:
+    """Returns all settings that decide the result of a run, as JSON values. teachers: weights by policy."""
     with (settings.rows / FILE).open("rb") as stream:
-        data = hashlib.file_digest(stream, "sha256").hexdigest()
-    asked = settings.model_dump(mode="json", exclude=ELSEWHERE) | settings.learner.model_dump(mode="json")
-    asked |= {"name": settings.new_name, "model": loaded.card.policy, "rows": data}
-    return asked | {"teachers": dict(teachers)} if settings.teachers else asked
+        rows_digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    recipe = settings.model_dump(mode="json", exclude=OMITTED_SETTINGS) | settings.learner.model_dump(mode="json")
+    recipe |= {"name": settings.new_name, "model": loaded.card.policy, "rows": rows_digest}
+    if settings.teachers:
+        recipe["teachers"] = dict(teachers)
+    return recipe

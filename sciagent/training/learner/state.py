@@ -1,9 +1,8 @@
-"""The state of a training run on disk: what it was asked for, its checkpoint, and its metrics.
+"""The state of a training run on disk: its recipe, its checkpoint, its metrics, and figures for TensorBoard.
 
-A checkpoint is one file, which replaces the last one in one rename. After a kill, a run goes on from it and makes the
-same weights as an undisturbed one; on a CPU with one thread they are equal bit by bit.
-
-Writes the figures of steps for TensorBoard, where it is installed.
+`RunFolder` holds the run. A checkpoint is one file, which replaces the last checkpoint in one rename. After a kill, a
+run goes on from the checkpoint and makes the same weights as an undisturbed run; on a CPU with one thread they are
+equal bit by bit. `ScalarWriter` writes the figures of steps for TensorBoard, where it is installed.
 """
 
 from __future__ import annotations
@@ -29,8 +28,10 @@ class RunFolder:
     """The folder of a training run."""
 
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
-        """asked: all that decides what comes out. Raises UsageError if the folder holds another run. The same
-        run may take more steps than before."""
+        """asked: the recipe of the run, which decides its result. Raises UsageError if the folder holds another run.
+
+        The same run may take more steps than before.
+        """
         self.path = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file; name a folder with --out")
@@ -45,7 +46,10 @@ class RunFolder:
             return
         before = json.loads(held.read_text(encoding="utf-8"))
         is_longer = _is_longer(before, asked)
-        if changed := _changed(before | {"steps": asked.get("steps")} if is_longer else before, asked):
+        if is_longer:
+            before = before | {"steps": asked.get("steps")}
+        changed = _changed(before, asked)
+        if changed:
             raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
         if is_longer:
             _write(held, asked)
@@ -92,16 +96,16 @@ class RunFolder:
         return step
 
     def metrics(self) -> list[Mapping[str, Any]]:
-        """Returns the metrics of all steps so far; a last line that was cut by a kill is left out."""
+        """Returns the metrics of all steps so far. A last line that a kill has cut is left out."""
         path = self.path / METRICS
-        found = list[Mapping[str, Any]]()
+        metrics = list[Mapping[str, Any]]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         for line in lines:
             try:
-                found.append(json.loads(line))
+                metrics.append(json.loads(line))
             except ValueError:
                 break
-        return found
+        return metrics
 
     def add_metrics(self, line: Mapping[str, Any]) -> None:
         with (self.path / METRICS).open("a", encoding="utf-8") as stream:

@@ -42,7 +42,7 @@ from sciagent.training.learner.values import (
 from sciagent.training.settings import CriticSettings, LearnerSettings
 
 Batches = Sequence[tuple[MicroBatch, bool]]
-"""Micro-batches, each with whether it counts: one that only fills up for other processes does not."""
+"""Micro-batches, each with whether it counts. Those that only give every process equally many do not count."""
 
 
 class DivergedError(SciagentError):
@@ -127,10 +127,13 @@ class Learner:
         return model.policy if isinstance(model, PolicyWithValues) else model
 
     def step(self, rows: Sequence[TrainingRow]) -> StepMetrics:
-        """Trains on the rows: once, or with a value head as often as its settings say. Then the rows need the rewards
-        of their episodes, and the metrics are those of the last update. Raises ValueError if the rows have no token to
-        train, and DivergedError, with the weights as they were, if the gradient is not finite."""
-        begun = time.monotonic()
+        """Trains on the rows: once, or with a value head as often as its settings say; returns the metrics of the last
+        update.
+
+        With a value head, the rows need the rewards of their episodes. Raises ValueError if the rows have no token to
+        train, and DivergedError, before the update, if the gradient is not finite.
+        """
+        begun_at = time.monotonic()
         critic = self.settings.critic
         explained = None
         if critic is not None:
@@ -144,59 +147,67 @@ class Learner:
                 raise DivergedError("the gradient is not finite; train with a lower --learning-rate in another folder")
             self.optimiser.step()
             self.optimiser.zero_grad()
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - begun_at
         return metrics._replace(grad_norm=float(norm), seconds=seconds, explained_variance=explained)
 
     def _valued(self, rows: Sequence[TrainingRow], critic: CriticSettings) -> list[TrainingRow]:
         """Returns the rows with advantages and with the targets of the value head.
 
-        The first rows whose episodes earned differently are compared with their siblings. They also fit the value
-        head, with which later rows are compared.
+        Until the value head is fitted, episodes are compared with their siblings, and the first rows whose episodes
+        earned differently fit the head. Later rows are compared with the head's values.
         """
-        parts = [part for part, _ in self._mine(rows)]
-        valued = self.accelerator.unwrap_model(self.model)
-        if valued.unit:
+        parts = [part for part, _ in self._own_parts(rows)]
+        valued_policy = self.accelerator.unwrap_model(self.model)
+        is_fitted = valued_policy.unit > 0
+        if is_fitted:
             with self.accelerator.autocast():
                 values = values_of(self.model, parts, self.device)
-            found = valued_rows(rows, values, critic)
-            valued.follow([value.target for value in targets(found)])
-            return found
+            rows_with_targets = valued_rows(rows, values, critic)
+            valued_policy.follow([value.target for value in targets(rows_with_targets)])
+            return rows_with_targets
         to_go = returns_to_go(rows, critic)
         with self.accelerator.autocast():
             states = states_of(self.model, parts, self.device)
-        decided = {at: value for at, value in to_go.items() if value is not None}
-        if decided:
-            first_states = torch.stack([states[at] for at in decided]).to(self.device)
-            valued.fit(first_states, list(decided.values()), critic.warmup, critic.learning_rate)
+        decided_returns = {turn: value for turn, value in to_go.items() if value is not None}
+        if decided_returns:
+            first_states = torch.stack([states[turn] for turn in decided_returns]).to(self.device)
+            valued_policy.fit(first_states, list(decided_returns.values()), critic.warmup, critic.learning_rate)
         with self.accelerator.autocast():
             values = values_of(self.model, parts, self.device)
         return valued_rows(rows, values, critic, sibling_means(rows, to_go, values))
 
     def gradient(self, rows: Sequence[TrainingRow], batches: Batches | None = None) -> StepMetrics:
-        """Adds the gradient of the rows' loss to those of the parameters; returns the metrics without its norm.
+        """Adds the gradient of the rows' loss to the gradients of the parameters; returns the metrics, with a norm of
+        0.
 
         How the rows are cut into micro-batches, or a trajectory into rows, changes nothing: the loss is the mean over
-        all trained tokens. batches: those of the rows, if they are made already. Raises ValueError if there are none.
+        all trained tokens. batches: the micro-batches of the rows; None: they are made here. Raises ValueError if the
+        rows have no token to train.
         """
-        mine = self._batches(rows) if batches is None else batches
-        total = sum(row.weight * row.trained for row in rows)
-        turns = max(sum(1 for _ in targets(rows)), 1)
+        if batches is None:
+            batches = self._batches(rows)
+        total_weight = sum(row.weight * row.trained for row in rows)
+        n_turns = max(len(list(targets(rows))), 1)
         critic = self.settings.critic
-        # in this unit, the gradients of policy and values grow alike with the rewards
-        value_factor = 0.0 if critic is None else self.settings.value_loss / (turns * (self._value_unit or 1.0))
-        sums = torch.zeros(6, dtype=torch.float64)
-        for place, (batch, counts) in enumerate(mine):
-            waits = place < len(mine) - 1
-            with self.accelerator.no_sync(self.model) if waits else nullcontext():
-                summed, errors, metric_sums = self._loss(batch)
-                loss = summed / total + value_factor * errors
-                # processes average their gradients; a micro-batch that only fills up counts nothing
-                self.accelerator.backward(loss * self.accelerator.num_processes * counts)
-                sums += metric_sums * counts
-        weighted, dropped, kl, entropy, tokens, errors = self.accelerator.reduce(sums.to(self.device), "sum").tolist()
+        value_factor = 0.0
+        if critic is not None:
+            # divided by the unit of the values, the gradients of policy and values grow alike with the rewards
+            value_factor = self.settings.value_loss / (n_turns * (self._value_unit or 1.0))
+        sums = torch.zeros(6, dtype=torch.float64)  # of the metrics that `_loss` returns
+        for place, (batch, counts) in enumerate(batches):
+            is_last = place == len(batches) - 1
+            with nullcontext() if is_last else self.accelerator.no_sync(self.model):
+                loss_sum, value_errors, metric_sums = self._loss(batch)
+                loss = loss_sum / total_weight + value_factor * value_errors
+                factor = self.accelerator.num_processes if counts else 0  # processes average their gradients
+                self.accelerator.backward(loss * factor)
+                if counts:
+                    sums += metric_sums
+        reduced_sums = self.accelerator.reduce(sums.to(self.device), "sum")
+        weighted, dropped, kl, entropy, tokens, errors = reduced_sums.tolist()
         rewards = [row.reward for row in rows if row.reward is not None]
         return StepMetrics(
-            loss=weighted / total,
+            loss=weighted / total_weight,
             reward=sum(rewards) / len(rewards) if rewards else None,
             masked=dropped / tokens,
             kl=None if self.reference is None else kl / max(tokens - dropped, 1),
@@ -204,31 +215,45 @@ class Learner:
             grad_norm=0.0,
             tokens=int(tokens),
             seconds=0.0,
-            value_loss=None if critic is None else errors / turns,
+            value_loss=None if critic is None else errors / n_turns,
         )
 
     def _placed(self, model: Any) -> Any:
-        """Returns a model that is not trained on the learner's device; the policy without its adapter is there."""
+        """Moves a reference or teacher to the learner's device, and returns it.
+
+        The policy without its adapter, which is a function and no module, is there already.
+        """
         return model.to(self.device) if isinstance(model, torch.nn.Module) else model
 
-    def _mine(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
-        """Returns the micro-batches of this process, each with whether it counts. All processes get equally many."""
-        n = self.accelerator.num_processes
-        share = -(-sum(map(length, rows)) // n)
-        parts = divided(rows, self.settings.most_tokens if n == 1 else min(self.settings.most_tokens, share))
-        filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
-        return filled[self.accelerator.process_index :: n]
+    def _own_parts(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
+        """Returns the rows of each micro-batch of this process, with whether it counts. All processes get equally many;
+        copies of the first micro-batch, which do not count, make up the number."""
+        n_processes = self.accelerator.num_processes
+        max_tokens = self.settings.most_tokens
+        if n_processes > 1:
+            tokens_per_process = math.ceil(sum(map(length, rows)) / n_processes)
+            max_tokens = min(max_tokens, tokens_per_process)
+        parts = [(part, True) for part in divided(rows, max_tokens)]
+        first_part, _ = parts[0]
+        while len(parts) % n_processes:
+            parts.append((first_part, False))
+        return parts[self.accelerator.process_index :: n_processes]
 
     def _batches(self, rows: Sequence[TrainingRow]) -> Batches:
-        """Returns the micro-batches of this process as tensors, each with whether it counts. Raises ValueError without
-        a token to train."""
+        """Returns the micro-batches of this process as tensors, each with whether it counts.
+
+        Raises ValueError if the rows have no token to train.
+        """
         if not any(row.weight and row.trained for row in rows):
             raise ValueError("the rows of this step have no token to train")
-        mine = self._mine([row for row in rows if row.trained])
-        return [(micro_batch(part, self.allowed, self.device), counts) for part, counts in mine]
+        parts = self._own_parts([row for row in rows if row.trained])
+        return [(micro_batch(part, self.allowed, self.device), counts) for part, counts in parts]
 
     def _loss(self, batch: MicroBatch) -> tuple[Any, Any, Any]:
-        """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics."""
+        """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics.
+
+        The sums are of the weighted loss, the dropped tokens, KL divergence, entropy, the tokens and the value loss.
+        """
         settings = self.settings
         logits, errors = self._forward(batch)
         table = distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
@@ -240,9 +265,9 @@ class Learner:
         kl = torch.zeros_like(loss)
         regulariser = torch.zeros_like(loss)
         if self.reference is not None:
-            there = self._frozen(self.reference, batch.own, batch)
-            kl = kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
-            # with the ratio, the gradient is that of the divergence of the policy, whatever drew the tokens
+            reference_table = self._frozen(self.reference, batch.own, batch)
+            kl = kl_to_reference(logprobs, reference_table.gather(-1, batch.target[:, None])[:, 0])
+            # weighted by the ratio, the divergence has the gradient of the current policy's, whichever policy sampled
             kl = torch.where(batch.imitated, kl, (terms.ratio * kl).masked_fill(terms.dropped, 0.0))
             regulariser = regulariser + settings.kl * kl
         if self.teachers and settings.distillation:
@@ -262,11 +287,11 @@ class Learner:
         with self.accelerator.autocast():
             if self.settings.critic is None:
                 return batch.own.logits(self.model), batch.weight.new_zeros(())
-            at = {"value_row": batch.values.row, "value_place": batch.values.place}
-            logits, found = batch.own.output(self.model, **at)
+            places = {"value_row": batch.values.row, "value_place": batch.values.place}
+            logits, output = batch.own.output(self.model, **places)
         clip = self.settings.critic.clip
-        widest = None if clip is None else clip * self._value_unit
-        return logits, value_loss(found.values, batch.values, widest).sum()
+        max_change = None if clip is None else clip * self._value_unit
+        return logits, value_loss(output.values, batch.values, max_change).sum()
 
     @property
     def _value_unit(self) -> float:
@@ -280,13 +305,14 @@ class Learner:
             return distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
 
     def state(self) -> Mapping[str, Any]:
-        """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""
+        """Returns the state for a checkpoint: trained weights, optimiser, random numbers, and the scale of the value
+        head. Every process has to call it."""
         options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
         weights, optimiser = get_state_dict(self.model, self.optimiser.optimizer, options=options)
-        # PyTorch finds a frozen weight by one of its names, and keeps it under the others (tied embeddings)
-        named = self.accelerator.unwrap_model(self.model).named_parameters(remove_duplicate=False)
-        frozen = {name for name, each in named if not each.requires_grad}
-        weights = {name: each for name, each in weights.items() if name not in frozen}
+        # of a frozen weight with several names (tied embeddings), PyTorch leaves out only one name
+        parameters = self.accelerator.unwrap_model(self.model).named_parameters(remove_duplicate=False)
+        frozen_names = {name for name, parameter in parameters if not parameter.requires_grad}
+        weights = {name: weight for name, weight in weights.items() if name not in frozen_names}
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()
@@ -297,13 +323,16 @@ class Learner:
         return state
 
     def sharded_weights(self) -> Mapping[str, Any] | None:
-        """Returns the policy's trained weights, whole, in the main process, if each process holds only a part of them
-        (FSDP); else None. Every process has to call it."""
+        """Returns the policy's trained weights if each process holds only a part of them (FSDP); else None.
+
+        Only the main process gets the whole weights. Every process has to call it.
+        """
         if self.accelerator.distributed_type is not DistributedType.FSDP:
             return None
-        held = self.state()["weights"]
-        valued = self.settings.critic is not None
-        return {name.removeprefix("policy."): each for name, each in held.items()} if valued else held
+        weights: Mapping[str, Any] = self.state()["weights"]
+        if self.settings.critic is None:
+            return weights
+        return {name.removeprefix("policy."): weight for name, weight in weights.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes back to a state that `state` returned."""

@@ -1,9 +1,9 @@
-"""Rollouts in actors of Ray, on this machine or on several. Each drives its share of the campaigns.
+"""Rollouts in actors of Ray, on this machine or on several. Each actor drives its share of the campaigns.
 
-Ray starts an actor again whose process or machine has ended, and asks it again. It then takes over the campaigns and
-continues the groups in the ledger, so that no turn is done twice.
+If the process or machine of an actor ends, Ray starts the actor again and repeats the request. The new actor takes over
+the campaigns and continues the groups in the ledger, so that no turn is done twice.
 
-Starts what samples the answers and rolls out the groups: in this process, by a server, in actors.
+`started` chooses what samples the answers and rolls out the groups of a run: this process, a server, or actors.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from sciagent.training.learner.step import Learner
 
 
-RESTARTS = 5  # of an actor whose process has ended
-LOOK = 0.5  # seconds between two looks at whether the run is to stop
-EXTRA = "rollout actors need an extra: pip install 'sciagent[ray]'"
+MAX_RESTARTS = 5  # of an actor whose process has ended
+LOOK_SECONDS = 0.5  # between two looks at whether the run is to stop
+MISSING_EXTRA = "rollout actors need an extra: pip install 'sciagent[ray]'"
 T = TypeVar("T")
 
 
@@ -84,7 +84,7 @@ class RolloutActor:
         self._asked = asked
         self._stopping = Event()
         self._ledger = Ledger(asked.ledger)
-        self._open, tasks = _entered(lambda: driven(asked.settings, self._ledger))
+        self._driving, tasks = _entered(lambda: driven(asked.settings, self._ledger))
         self._waves = LocalWaves(
             asked.settings, self._ledger, tasks, asked.rewards, asked.context, asked.run, self._stopping
         )
@@ -112,7 +112,7 @@ class RolloutActor:
 
     def finish(self) -> None:
         """Lets the ladder decide about all candidates, and gives the campaigns back."""
-        self._open.__exit__(None, None, None)
+        self._driving.__exit__(None, None, None)
         self._ledger.close()
 
     @contextmanager
@@ -141,15 +141,18 @@ class RolloutActor:
         return InProcessEngine().policy(self._learner, self._loaded, identity)
 
 
-def _entered(opened: Callable[[], AbstractContextManager[T]]) -> tuple[AbstractContextManager[T], T]:
-    """Enters a context that drives campaigns. It waits for the lease of a driver whose machine has ended."""
-    until = time.monotonic() + 2 * lease_seconds()
+def _entered(make_context: Callable[[], AbstractContextManager[T]]) -> tuple[AbstractContextManager[T], T]:
+    """Enters a context that drives campaigns; returns the context, and what it yields.
+
+    If another driver still has the lease of a campaign, it waits for as long as the lease of an ended driver may last.
+    """
+    deadline = time.monotonic() + 2 * lease_seconds()
     while True:
-        context = opened()
+        context = make_context()
         try:
             return context, context.__enter__()
         except CampaignError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(1.0)
 
@@ -169,7 +172,7 @@ class SentEngine:
         if self._served is not None:
             policy = self._served.policy(learner, loaded, version)
             return ActorPolicy(SentPolicy(policy.identity(policy.name), None), self._actors)
-        weights = {name: each.cpu() for name, each in trained_weights(learner.policy).items()}
+        weights = {name: tensor.cpu() for name, tensor in trained_weights(learner.policy).items()}
         return ActorPolicy(SentPolicy(version, ray.put(weights)), self._actors)
 
     def close(self) -> None:
@@ -210,49 +213,71 @@ class RolloutActors:
         """The parameters are those of `LocalWaves`. Raises UsageError without the extra, or for
         a campaign that is named twice."""
         if find_spec("ray") is None:
-            raise UsageError(EXTRA)
+            raise UsageError(MISSING_EXTRA)
         import ray
 
         self._stopping = stopping or Event()
-        found = shares(settings)
-        self._began = not ray.is_initialized()
-        self.tasks = [task for _, tasks in found for task in tasks]
-        if self._began:
-            _begin(None if settings.ray is None else settings.ray.address, len(found))
+        actor_shares = shares(settings)
+        self._has_started_ray = not ray.is_initialized()
+        if self._has_started_ray:
+            address = None if settings.ray is None else settings.ray.address
+            _start_ray(address, len(actor_shares))
         url = ledger.url.render_as_string(hide_password=False)
-        kind = ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS, max_concurrency=2)(RolloutActor)
-        self._actors = [kind.remote(ActorTask(own, url, spec, context, run)) for own, _ in found]
-        self._of_task = {task.name: place for place, (_, tasks) in enumerate(found) for task in tasks}
-        self._asked([actor.ready.remote() for actor in self._actors])  # its campaigns are in the ledger then
+        make_remote = ray.remote(
+            num_cpus=1,
+            max_restarts=MAX_RESTARTS,
+            max_task_retries=MAX_RESTARTS,
+            max_concurrency=2,  # so that `stop` reaches an actor during a wave
+        )
+        remote_class = make_remote(RolloutActor)
+        self.tasks: list[NamedTask] = []
+        self._actors = []
+        self._actor_of_task: dict[str, int] = {}
+        for place, (own_settings, own_tasks) in enumerate(actor_shares):
+            self._actors.append(remote_class.remote(ActorTask(own_settings, url, spec, context, run)))
+            self.tasks += own_tasks
+            for task in own_tasks:
+                self._actor_of_task[task.name] = place
+        self._results([actor.ready.remote() for actor in self._actors])  # then all campaigns are in the ledger
 
     def wave(self, step: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Wave:
         """Rolls out groups of a step, each task by its actor, as `Waves` says."""
         assert isinstance(policy, ActorPolicy)  # SentEngine makes no other
-        of_actor: dict[int, dict[str, Sequence[int]]] = {}
+        places_by_actor: dict[int, dict[str, Sequence[int]]] = {}
         for task in self.tasks:
             if task.name in places:
-                of_actor.setdefault(self._of_task[task.name], {})[task.name] = places[task.name]
-        waves: list[Wave] = self._asked(
-            [self._actors[n].wave.remote(step, *_flat(policy.sent), own) for n, own in sorted(of_actor.items())]
+                places_of_actor = places_by_actor.setdefault(self._actor_of_task[task.name], {})
+                places_of_actor[task.name] = places[task.name]
+        sent, weights = _split_weights(policy.sent)
+        promises = []
+        for number, places_of_actor in sorted(places_by_actor.items()):
+            promises.append(self._actors[number].wave.remote(step, sent, weights, places_of_actor))
+        waves: list[Wave] = self._results(promises)
+        return Wave(
+            [group for wave in waves for group in wave.groups],
+            sample_seconds=max(wave.sample_seconds for wave in waves),
+            verify_seconds=max(wave.verify_seconds for wave in waves),
+            wait_seconds=max(wave.wait_seconds for wave in waves),
         )
-        groups = [group for wave in waves for group in wave.groups]
-        return Wave(groups, *(max(each) for each in zip(*(wave[1:] for wave in waves), strict=True)))
 
     def answers(self, sent: SentPolicy, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         """Returns the answers in order; each actor answers its share of the questions."""
         n = len(self._actors)
-        shares = [list(questions[place::n]) for place in range(n)]
-        found = self._asked([a.answers.remote(*_flat(sent), own) for a, own in zip(self._actors, shares, strict=True)])
-        return [found[place % n][place // n] for place in range(len(questions))]
+        named_policy, weights = _split_weights(sent)
+        promises = []
+        for place, actor in enumerate(self._actors):  # actor i gets the questions i, i + n, i + 2 n, …
+            promises.append(actor.answers.remote(named_policy, weights, list(questions[place::n])))
+        answers_by_actor = self._results(promises)
+        return [answers_by_actor[number % n][number // n] for number in range(len(questions))]
 
-    def _asked(self, promises: Sequence[Any]) -> list[Any]:
-        """Returns what the actors return. Raises the error of an actor as if it had happened here."""
+    def _results(self, promises: Sequence[Any]) -> list[Any]:
+        """Waits for the actors; returns their results. Raises the error of an actor as if it had happened here."""
         import ray
 
         waiting = list(promises)
         is_told = False
         while waiting:
-            _, waiting = ray.wait(waiting, timeout=LOOK)
+            _, waiting = ray.wait(waiting, timeout=LOOK_SECONDS)
             if self._stopping.is_set() and not is_told:
                 is_told = True
                 for actor in self._actors:
@@ -264,11 +289,11 @@ class RolloutActors:
                 raise error.cause from None
             raise
         except ray.exceptions.RayActorError as error:
-            raise CampaignError(f"a rollout actor ended {RESTARTS} times: {str(error).splitlines()[0]}") from error
+            raise CampaignError(f"a rollout actor ended {MAX_RESTARTS} times: {str(error).splitlines()[0]}") from error
 
     def finish(self) -> None:
         """Lets the ladder decide about all candidates, and gives the campaigns back."""
-        self._asked([actor.finish.remote() for actor in self._actors])
+        self._results([actor.finish.remote() for actor in self._actors])
 
     def close(self) -> None:
         """Ends the actors, and Ray if this run began it."""
@@ -277,43 +302,50 @@ class RolloutActors:
         for actor in self._actors:
             with suppress(Exception):  # one that has ended
                 ray.kill(actor)
-        if self._began:
+        if self._has_started_ray:
             ray.shutdown()
 
 
-def _flat(sent: SentPolicy) -> tuple[SentPolicy, Any]:
-    """Returns the policy and its weights apart: Ray sends what is an argument of its own once a machine."""
+def _split_weights(sent: SentPolicy) -> tuple[SentPolicy, Any]:
+    """Returns the policy without its weights, and the weights. Ray sends a separate argument once to each machine."""
     return sent._replace(weights=None), sent.weights
 
 
 def shares(settings: LiveSettings) -> list[tuple[LiveSettings, list[NamedTask]]]:
     """Returns the settings and the tasks of each actor. Raises UsageError for a campaign that is named twice."""
-    named = [NamedTask(load_spec(share.file).campaign, share.weight) for share in settings.tasks]
-    for place, task in enumerate(named):
-        if task.name in {each.name for each in named[:place]}:
-            raise UsageError(f"{settings.tasks[place].file}: the campaign {task.name} is named twice")
-    n = min(settings.actors, len(named))
+    tasks: list[NamedTask] = []
+    for share in settings.tasks:
+        task = NamedTask(load_spec(share.file).campaign, share.weight)
+        if task.name in {earlier.name for earlier in tasks}:
+            raise UsageError(f"{share.file}: the campaign {task.name} is named twice")
+        tasks.append(task)
+    n = min(settings.actors, len(tasks))
     absolute = [share.model_copy(update={"file": share.file.absolute()}) for share in settings.tasks]
-    of_actors = []
-    for place in range(n):
-        own = settings.with_changes(
+    actor_shares = []
+    for place in range(n):  # actor i gets the tasks i, i + n, i + 2 n, …
+        own_settings = settings.with_changes(
             tasks=absolute[place::n], out=settings.out.absolute(), rewards=settings.rewards.absolute()
         )
-        of_actors.append((own, named[place::n]))
-    return of_actors
+        actor_shares.append((own_settings, tasks[place::n]))
+    return actor_shares
 
 
-def _begin(address: str | None, n: int) -> None:
-    """Connects to a cluster, or starts Ray on this machine with room for n actors."""
+def _start_ray(address: str | None, n_actors: int) -> None:
+    """Connects to a cluster, or starts Ray on this machine with room for all actors."""
     import ray
 
-    given = {name: value for name, value in os.environ.items() if name.startswith("SCIAGENT_")}
-    settings = {"env_vars": given | {"SCIAGENT_MODELS": str(Path(models_folder()).absolute())}}
-    more: dict[str, Any] = {"runtime_env": settings, "log_to_driver": False, "logging_level": "warning"}
+    variables = {name: value for name, value in os.environ.items() if name.startswith("SCIAGENT_")}
+    variables["SCIAGENT_MODELS"] = str(Path(models_folder()).absolute())
+    options: dict[str, Any] = {
+        "runtime_env": {"env_vars": variables},
+        "log_to_driver": False,
+        "logging_level": "warning",
+    }
     if address is None:
-        more |= {"num_cpus": max(n, os.cpu_count() or 1), "include_dashboard": False}
+        options["num_cpus"] = max(n_actors, os.cpu_count() or 1)
+        options["include_dashboard"] = False
     try:
-        ray.init(address or "local", **more)
+        ray.init(address or "local", **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address {address}: {error}") from error
 
@@ -328,19 +360,22 @@ def started(
     engine: Engine | None,
     stopping: Event | None,
 ) -> Iterator[tuple[Engine, Waves]]:
-    """Yields the engine and what rolls out the groups. At the end the ladder decides about all candidates.
+    """Yields the engine that samples, and the waves that roll out groups. At the end the ladder decides about all
+    candidates.
 
     engine: None for the one that the settings name. The other parameters are those of `LocalWaves`.
     """
     if not settings.actors:
-        with closing(engine or _engine_of(settings)) as own, driven(settings, ledger) as tasks:
-            yield own, LocalWaves(settings, ledger, tasks, spec, context, run, stopping)
+        with closing(engine or _engine_of(settings)) as local_engine, driven(settings, ledger) as tasks:
+            yield local_engine, LocalWaves(settings, ledger, tasks, spec, context, run, stopping)
         return
 
-    served = engine or (_engine_of(settings) if settings.endpoint else None)
+    served_engine = engine
+    if served_engine is None and settings.endpoint:
+        served_engine = _engine_of(settings)
     with closing(RolloutActors(settings, ledger, spec, context, run, stopping)) as actors:
-        with closing(SentEngine(served, actors)) as sent:
-            yield sent, actors
+        with closing(SentEngine(served_engine, actors)) as sent_engine:
+            yield sent_engine, actors
         actors.finish()
 
 

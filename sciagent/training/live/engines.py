@@ -1,8 +1,8 @@
-"""Engines that sample the answers of rollouts. The usual one samples from the learner's own weights.
+"""Engines that sample the answers of rollouts, and the versions of the policy that they sample from.
 
-The versions of the policy that is trained: each has the hash of its weights as identity.
-
-Samples by a server of vLLM. Each version of the policy is an adapter there, under a name with its content's hash.
+A `Version` of the policy that is trained has the hash of its weights in its identity. `InProcessEngine` samples in this
+process, from the learner's own weights or a copy. `ServedEngine` samples by a server of vLLM, in which each version is
+an adapter under a name with the hash of its content.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Version(NamedTuple):
 
     identity: PolicyIdentity
     steps: int
-    """Number of steps after which the policy stood so."""
+    """Number of steps that the policy had been trained for."""
     weights: Mapping[str, Any] | None = None
     """The trained weights by name; None if nobody needs them later."""
 
@@ -47,8 +47,11 @@ class Version(NamedTuple):
 
 
 def from_checkpoint(noted: list[Any] | None) -> Version | None:
-    """Returns the version that a checkpoint has kept; None for none."""
-    return None if noted is None else Version(PolicyIdentity(*noted[0]), noted[1], noted[2])
+    """Returns the version that a checkpoint has kept as `Version.noted` says; None if it has kept none."""
+    if noted is None:
+        return None
+    identity, steps, weights = noted
+    return Version(PolicyIdentity(*identity), steps, weights)
 
 
 def trained_weights(model: Any) -> Mapping[str, Any]:
@@ -57,7 +60,7 @@ def trained_weights(model: Any) -> Mapping[str, Any]:
 
 
 def load_weights(model: Any, weights: Mapping[str, Any]) -> None:
-    """Gives a model trained weights."""
+    """Sets the trained weights of a model. weights: by name, as `trained_weights` returns them."""
     model.load_state_dict(weights, strict=False)
 
 
@@ -81,7 +84,8 @@ def identity_of_model(card: Model) -> PolicyIdentity:
 
 
 def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
-    """Returns the identity of a model as it would be on disk: that of its files, or of its adapter's."""
+    """Returns the identity of a model by the hash of the files that it would have on disk: of the model, or of its
+    adapter."""
     with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
         if loaded.rank:
             write_adapter(loaded, model, Path(folder) / "adapter")
@@ -110,7 +114,8 @@ class InProcessEngine:
     """Samples in this process: from the learner's own weights, or from a copy of them beside the training."""
 
     def __init__(self, is_beside: bool = False) -> None:
-        """is_beside: the weights change while a version of the policy is asked. One version is asked at a time."""
+        """is_beside: whether the weights may change while a version of the policy is asked, so that it needs a copy of
+        them. One version is asked at a time."""
         self._is_beside = is_beside
         self._copy = None
 
@@ -134,8 +139,8 @@ class InProcessEngine:
 class LearnersPolicy:
     """A policy whose answers depend on the weights and on the questions alone.
 
-    Keys and values of earlier calls are not used again: they would be those of older weights, and after a restart they
-    would be missing, which changes the last digits.
+    Cached keys and values of earlier calls are not used again: older weights have computed them, and after a restart
+    they would be missing, which changes the last digits of the results.
     """
 
     def __init__(self, learner: Any, policy: InMemoryPolicy) -> None:
@@ -156,7 +161,7 @@ class LearnersPolicy:
 
 
 PROBE = Sampling(temperature=0.5, max_tokens=16, seed=1)
-MOST_OFF = 0.2  # nats, mean over the probe; bfloat16 is off by less
+MAX_DIFFERENCE = 0.2  # of log-probabilities in nats, mean over the probe; with bfloat16 they differ by less
 _START = "start it with `sciagent serve-model MODEL --trainable`, in the precision of the trainer (--dtype)"
 
 
@@ -168,12 +173,12 @@ class ServedEngine:
     """
 
     def __init__(self, endpoint: str, name: str, folder: Path, versions: int = 1) -> None:
-        """name: of the new policy. folder: for the adapters. versions: how many stay loaded."""
+        """name: of the new policy. folder: for the adapters. versions: number of versions that stay loaded."""
         self._endpoint = endpoint
         self._name = name
         self._folder = folder.absolute()
         self._versions = versions
-        self._asked = list[ThreadedPolicy]()  # the clients of the loaded versions, oldest first
+        self._clients = list[ThreadedPolicy]()  # of the loaded versions, oldest first
         self._is_checked = False
 
     def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
@@ -184,12 +189,12 @@ class ServedEngine:
         if not self._is_checked:
             self._check_base(loaded)
         client = asking(self._load(learner, loaded, version), self._endpoint)
-        self._asked.append(ThreadedPolicy(client))
+        self._clients.append(ThreadedPolicy(client))
         if not self._is_checked:
             check_logprobs(client, learner)
             self._is_checked = True
         self._unload(self._versions)
-        return self._asked[-1]
+        return self._clients[-1]
 
     def close(self) -> None:
         """Unloads the run's adapters and ends the requests."""
@@ -200,31 +205,39 @@ class ServedEngine:
         """Raises UsageError unless the server has the weights below the trained adapter."""
         card = loaded.card
         bases = served.served_bases(self._endpoint)
-        hashes = [known.base_sha256 for name in bases if (known := served.served_card(name)) is not None]
+        hashes = []
+        for name in bases:
+            base_card = served.served_card(name)
+            if base_card is not None:
+                hashes.append(base_card.base_sha256)
         if card.sha256 not in hashes:
-            there = ", ".join(bases) or "no model"
+            served_names = ", ".join(bases) or "no model"
             raise UsageError(
-                f"{self._endpoint} serves {there}, not {card.policy}; start it with\n"
+                f"{self._endpoint} serves {served_names}, not {card.policy}; start it with\n"
                 f"  sciagent serve-model {card.name} --trainable --lora-rank {loaded.rank}"
             )
 
     def _load(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> str:
-        """Writes the adapter as it is now, loads it, and returns its name, which is also that of its folder."""
+        """Writes the adapter as it is now, loads it into the server, and returns its name there."""
         folder = self._folder / version.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         write_adapter(loaded, learner.policy, folder)
         return served.load_adapter(self._endpoint, version.name, folder)
 
     def _unload(self, kept: int) -> None:
-        """Unloads all versions but the last ones, those of a run that was killed among them."""
-        n = max(len(self._asked) - kept, 0)
-        old = self._asked[:n]
-        self._asked = self._asked[n:]
-        for policy in old:
+        """Unloads all versions but the last ones, also versions that a killed process of the run has left.
+
+        kept: number of versions that stay loaded.
+        """
+        n_old = max(len(self._clients) - kept, 0)
+        old_clients = self._clients[:n_old]
+        self._clients = self._clients[n_old:]
+        for policy in old_clients:
             policy.close()
-        names = {policy.name for policy in self._asked}
+        names = {policy.name for policy in self._clients}
         for adapter in served.loaded_adapters(self._endpoint):
-            if adapter.partition("@")[0] == self._name and adapter not in names:
+            model_name, _, _ = adapter.partition("@")
+            if model_name == self._name and adapter not in names:
                 served.unload_adapter(self._endpoint, adapter)
         for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
             if folder.name not in names:
@@ -237,8 +250,8 @@ def asking(name: str, endpoint: str) -> EndpointPolicy:
 
 
 def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
-    """Returns a version that another process has loaded into the server."""
-    if served.served_card(identity.name) is None:  # on another machine
+    """Returns a client of a version that another process has loaded into the server."""
+    if served.served_card(identity.name) is None:  # another machine has loaded the version
         base = identity.base_sha256
         adapter = identity.adapter_sha256
         served.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
@@ -248,20 +261,22 @@ def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
 def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:
     """Raises UsageError unless the server's log-probabilities are those of the policy at the temperature of the answer.
 
-    One short answer at a temperature that is not 1 is drawn, and computed again by the trainer's model.
+    The server draws one short answer at a temperature that is not 1, and the trainer's model computes its
+    log-probabilities again.
     """
     drawn = client.sample([Message("user", "Propose a molecule with a small gap.")], [], PROBE)
     if drawn.tokens is None or drawn.tokens.behaviour is None:
         raise UsageError(f"{client.name}: the server returns no token ids; {_START}")
-    off = _mean_difference(learner, drawn)
-    if off > MOST_OFF:
+    difference = _mean_difference(learner, drawn)
+    if difference > MAX_DIFFERENCE:
         raise UsageError(
-            f"{client.name}: the log-probabilities of the server differ by {off:.2g} nats from those of the policy at "
-            f"temperature {PROBE.temperature:g}; {_START}"
+            f"{client.name}: the log-probabilities of the server differ by {difference:.2g} nats from those of the "
+            f"policy at temperature {PROBE.temperature:g}; {_START}"
         )
 
 
 def _mean_difference(learner: Learner, drawn: Sampled) -> float:
+    """Returns the mean absolute difference, in nats, of the log-probabilities by the server and by the learner."""
     import torch
 
     tokens: Any = drawn.tokens
@@ -271,5 +286,6 @@ def _mean_difference(learner: Learner, drawn: Sampled) -> float:
     with torch.inference_mode():
         logits = learner.model(input_ids=ids, use_cache=False).logits[0, -n:].float()
     table = torch.log_softmax(logits / PROBE.temperature, dim=-1)
-    there = torch.tensor(tokens.behaviour, device=learner.device)
-    return float((table.gather(-1, output[:, None])[:, 0] - there).abs().mean())
+    own_logprobs = table.gather(-1, output[:, None])[:, 0]
+    server_logprobs = torch.tensor(tokens.behaviour, device=learner.device)
+    return float((own_logprobs - server_logprobs).abs().mean())

@@ -1,11 +1,12 @@
 """Late verdicts: groups whose rewards changed after they were trained on are trained on the difference, or refused.
 
-It trains on the new advantage minus the old one, with the recorded log-probabilities and with the weight that it would
-have had in the group's own step. The policy gradient is linear in the advantages as long as no ratio is clipped. So at
-the same weights the gradient of the first training plus the gradient of the difference is the gradient of the final
-reward. The entropy bonus and the divergence from the reference counted in the first training, and do not count again.
+`LateVerdicts` finds such groups. A group is trained again on its new advantages minus its old ones, with the recorded
+log-probabilities and with the weight that the difference would have had in the group's own step. The policy gradient is
+linear in the advantages as long as no ratio is clipped. So at the same weights the gradient of the first training plus
+the gradient of the difference is the gradient of the final reward. The entropy bonus and the divergence from the
+reference counted in the first training, and do not count again.
 
-`Gatherer` collects what a step is trained on: groups whose siblings earned differently.
+`Gatherer` collects the groups that a step is trained on: groups whose siblings earned differently.
 """
 
 from __future__ import annotations
@@ -37,30 +38,34 @@ class TrainedGroup:
 
     step: int
     group: RewardedGroup
-    """With the rewards that the policy has been trained with."""
+    """The group with the rewards that it was trained with last."""
     total: int
-    """Number of tokens that its step has trained."""
+    """Number of trained tokens of the group's step."""
 
 
 class LateVerdicts:
     """Follows the groups of a run whose rewards may change: those of campaigns with rungs that run as jobs."""
 
     def __init__(self, ledger: Ledger, campaigns: Sequence[str], spec: RewardSpec, context: int, lag: int) -> None:
-        """lag: most versions by which the policy that is trained is ahead of the one that sampled; -1: none is trained
-        on a difference."""
+        """lag: largest number of steps by which the trained policy may be ahead of the policy that sampled a group; -1:
+        no group is trained on a difference."""
         self._ledger = ledger
         self._spec = spec
         self._context = context
         self._lag = lag
-        opened = {name: open_for_people(ledger, name) for name in campaigns}
-        self._campaigns = {name: built for name, built in opened.items() if built.bought}  # its rungs run as jobs
+        self._campaigns: dict[str, Built] = {}  # campaigns with rungs that run as jobs, by name
+        for name in campaigns:
+            built = open_for_people(ledger, name)
+            if built.bought:
+                self._campaigns[name] = built
         self._known: dict[int, TrainedGroup] = {}
+        """The groups of the steps so far, by id."""
         with ledger.read() as connection:
             now = read_watermark(connection)
         self._last_look = dict.fromkeys(self._campaigns, now)
         self._look_before = dict(self._last_look)
         self._not_trained_yet: dict[str, set[int]] = {name: set() for name in self._campaigns}
-        """Groups with new evidence that were sampled but not trained at the last look; the next look repeats them."""
+        """Groups with new evidence that were sampled but not trained at the last look; the next look has them again."""
         self.refused: set[tuple[str, int]] = set()
         """Campaign and id of the groups whose rewards changed too late."""
 
@@ -72,55 +77,64 @@ class LateVerdicts:
                 self._known[group.id] = TrainedGroup(step, group, n_trained_tokens)
 
     def restore(self, run: str, done: int, seen: Mapping[str, int], refused: Sequence[tuple[str, int]]) -> None:
-        """Goes on after a restart. run: its id. done: the last step. seen, refused: as they were after it."""
-        self._last_look |= {name: mark for name, mark in seen.items() if name in self._campaigns}
+        """Goes on after a restart. run: its id. done: the last step. seen, refused: `look_before` and `refused` after
+        that step."""
+        for name, watermark in seen.items():
+            if name in self._campaigns:
+                self._last_look[name] = watermark
         self._look_before = dict(self._last_look)
         self.refused |= {(name, id_) for name, id_ in refused}
-        steps: dict[int, list[RewardedGroup]] = {}
+        groups_by_step: dict[int, list[RewardedGroup]] = {}
         for built in self._campaigns.values():
             with self._ledger.read() as connection:
                 rows = groups.of_campaign(connection, built.row.id)
-                mine = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
-                # in the order of their uses, so that the last one of a group remains
-                last = {group: version for group, _, version in training.of_groups(connection, list(mine))}
-                for id_, number in mine.items():
+                step_of = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
+                last_version: dict[int, int] = {}
+                for group_id, _, version in training.of_groups(connection, list(step_of)):  # in the order of the uses
+                    last_version[group_id] = version
+                for group_id, number in step_of.items():
                     if number <= done:
-                        steps.setdefault(number, []).append(self._as_trained(connection, built, id_, last.get(id_)))
-        for number, of_step in sorted(steps.items()):
-            self.trained(number, of_step)
+                        group = self._as_trained(connection, built, group_id, last_version.get(group_id))
+                        groups_by_step.setdefault(number, []).append(group)
+        for number, groups_of_step in sorted(groups_by_step.items()):
+            self.trained(number, groups_of_step)
 
     def _as_trained(self, connection: Connection, built: Built, group_id: int, version: int | None) -> RewardedGroup:
-        """Returns a group with the rewards with which it was used last. version: None for one that was not."""
+        """Returns a group with the rewards with which it was trained last. version: of these rewards; None for a group
+        that was not trained."""
         if version is None:
-            return RewardedGroup(group_id, version=0, campaign=built.row.name)  # never used
-        used = rewards.get(connection, version)
-        return waves.read(connection, built, used, [group_id], self._context)[0]
+            return RewardedGroup(group_id, version=0, campaign=built.row.name)
+        used_rewards = rewards.get(connection, version)
+        [group] = waves.read(connection, built, used_rewards, [group_id], self._context)
+        return group
 
     @property
     def look_before(self) -> Mapping[str, int]:
         """The watermark from which a restart looks at the evidence of each campaign.
 
-        It is that of the look before the last: a restart repeats the last look, since groups may have been under way.
-        Groups that were trained meanwhile show no difference.
+        It is the watermark of the look before the last one. So a restart repeats the last look, since groups may have
+        been under way then. Groups that have been trained since show no difference.
         """
         return self._look_before
 
     def changed(self, step: int) -> list[TrainedGroup]:
         """Returns the groups whose rewards have changed since the last look, with rows of the difference.
 
-        step: the next one. Groups beyond the lag are refused, and noted in `refused`.
+        step: number of the next step. Groups beyond the lag are refused, and noted in `refused`.
         """
-        found = []
+        changed_groups = []
         for name, built in self._campaigns.items():
             for trained in self._with_new_evidence(name, step):
                 version = publish_groups(built, self._spec, [trained.group.id])
                 with self._ledger.read() as connection:
-                    [now] = waves.read(connection, built, version, [trained.group.id], self._context)
-                if rows := differences(trained.group.rows, now.rows, trained.total):
-                    turns = sorted({*trained.group.turns, *now.turns})
-                    found.append(TrainedGroup(trained.step, replace(now, rows=rows, turns=turns), trained.total))
-                    trained.group = now
-        return found
+                    [group_now] = waves.read(connection, built, version, [trained.group.id], self._context)
+                rows = differences(trained.group.rows, group_now.rows, trained.total)
+                if rows:
+                    turns = sorted({*trained.group.turns, *group_now.turns})
+                    changed_group = replace(group_now, rows=rows, turns=turns)
+                    changed_groups.append(TrainedGroup(trained.step, changed_group, trained.total))
+                    trained.group = group_now
+        return changed_groups
 
     def _with_new_evidence(self, name: str, step: int) -> list[TrainedGroup]:
         """Returns the groups with new evidence that are within the lag; notes the others as refused."""
@@ -134,10 +148,17 @@ class LateVerdicts:
         self._last_look[name] = now
         newest = max(self._known, default=0)  # groups are numbered as they are sampled; later ones were not trained yet
         self._not_trained_yet[name] = {id_ for id_ in ids if id_ > newest}
-        mine = [self._known[id_] for id_ in sorted(ids) if id_ in self._known]
         self._forget_rows_beyond_lag(step)
-        self.refused |= {(name, each.group.id) for each in mine if step - each.step > self._lag}
-        return [each for each in mine if step - each.step <= self._lag]
+        within_lag = []
+        for id_ in sorted(ids):
+            known = self._known.get(id_)
+            if known is None:
+                continue
+            if step - known.step <= self._lag:
+                within_lag.append(known)
+            else:
+                self.refused.add((name, known.group.id))
+        return within_lag
 
     def _forget_rows_beyond_lag(self, step: int) -> None:
         """Drops the rows of groups that cannot be trained again."""
@@ -153,23 +174,24 @@ class LateVerdicts:
 
 
 def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total: int) -> list[TrainingRow]:
-    """Returns rows with the change of the advantages; none if nothing changed.
+    """Returns rows with the change of the advantages; no rows if nothing changed.
 
-    before: as they were trained; tokens without an advantage had 0. total: number of tokens that the step has trained.
-    The changes are scaled by own tokens / tokens of the step, so that the mean over the rows gives them the weight that
-    they had in the mean over the step. They train the policy gradient alone.
+    before: the rows as they were trained; a row that was not trained had advantages of 0. total: number of trained
+    tokens of the group's step. The changes are scaled by the group's share of these tokens, so that the mean over the
+    rows gives them the weight that they had in the mean over the step. The rows train the policy gradient alone.
     """
-    known = {row.ids: row for row in before}
-    own = sum(row.trained for row in now)
-    share = own / total if total else 1.0
-    found = []
-    changed = False
+    rows_before = {row.ids: row for row in before}
+    n_own_tokens = sum(row.trained for row in now)
+    share = n_own_tokens / total if total else 1.0
+    rows = []
+    has_changed = False
     for row in now:
-        old = known[row.ids].advantages if row.ids in known else (0.0,) * len(row.ids)
-        gaps = tuple(share * (new - was) for new, was in zip(row.advantages, old, strict=True))
-        changed |= any(abs(gap) > SAME for gap in gaps)
-        found.append(replace(row, advantages=gaps, regularised=False))
-    return found if changed else []
+        old_advantages = rows_before[row.ids].advantages if row.ids in rows_before else (0.0,) * len(row.ids)
+        changes = tuple(share * (new - old) for new, old in zip(row.advantages, old_advantages, strict=True))
+        if any(abs(change) > SAME for change in changes):
+            has_changed = True
+        rows.append(replace(row, advantages=changes, regularised=False))
+    return rows if has_changed else []
 
 
 @dataclass
@@ -201,21 +223,26 @@ class Gatherer:
         step = GatheredStep(number)
         groups = self._settings.groups
         most_groups = self._settings.most_groups
-        index = 0
-        while len(step.trained) < groups and index < most_groups:
-            n = min(groups - len(step.trained), most_groups - index)
-            wave = self._waves.wave(number, policy, self._places_by_task(number, range(index, index + n)))
+        next_place = 0
+        while len(step.trained) < groups and next_place < most_groups:
+            n = min(groups - len(step.trained), most_groups - next_place)
+            places = range(next_place, next_place + n)
+            wave = self._waves.wave(number, policy, self._places_by_task(number, places))
             for group in wave.groups:
-                (step.trained if group.has_something_to_learn else step.dropped).append(group)
+                if group.has_something_to_learn:
+                    step.trained.append(group)
+                else:
+                    step.dropped.append(group)
             step.sample_seconds += wave.sample_seconds
             step.verify_seconds += wave.verify_seconds
             step.wait_seconds += wave.wait_seconds
-            index += n
+            next_place += n
         return step
 
     def _places_by_task(self, number: int, places: range) -> Mapping[str, Sequence[int]]:
         """Returns the places of groups by task."""
         places_by_task: dict[str, list[int]] = {}
-        for place, task in zip(places, chosen(self._waves.tasks, self._settings.seed, number, places), strict=True):
+        tasks = chosen(self._waves.tasks, self._settings.seed, number, places)
+        for place, task in zip(places, tasks, strict=True):
             places_by_task.setdefault(task.name, []).append(place)
         return places_by_task

@@ -90,12 +90,13 @@ def chosen(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
     draw.shuffle(order)
     total = sum(task.weight for task in order)
     begin = draw.random()
-    found = list[T]()
-    passed = order[0].weight
-    at = 0
+    chosen_tasks = list[T]()
+    summed_weight = order[0].weight  # of the tasks up to the current one
+    current = 0
     for place in range(len(places)):
-        while (place + begin) / len(places) * total >= passed and at < len(order) - 1:
-            at += 1
-            passed += order[at].weight
-        found.append(order[at])
-    return found
+        point = (place + begin) / len(places) * total
+        while point >= summed_weight and current < len(order) - 1:
+            current += 1
+            summed_weight += order[current].weight
+        chosen_tasks.append(order[current])
+    return chosen_tasks

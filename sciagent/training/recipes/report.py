@@ -1,8 +1,7 @@
-"""The report of a recipe's run: its stages, their evaluations, and the curves of all steps.
+"""The report of training runs: one HTML file without scripts, with their stages, evaluations and curves.
 
-The charts of training runs: loss, reward, divergence, entropy and time by step, and evaluations by stage.
-
-The page of a training run: its stages, their evaluations, and the curves, in one HTML file without scripts.
+`training_charts` draws loss, reward, divergence, entropy and time by step, and `evaluation_chart` the evaluations by
+stage. `write_training_report` writes the page of some runs; `write_report` writes the page of a recipe's run.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ Points = Sequence[float | None]
 PHASES = {"sample": "sampling", "waited": "verification", "update": "update"}
 COLOURS_OF_PHASES = ("passed", "failed", "refused")
 SHARE = "share"
-NAMED = 0.14  # share of the axis from which a run has its name above it
-MARKED = 30  # steps up to which each has a marker
+MIN_NAMED_SHARE = 0.14  # of the axis; a shorter run has no name above it
+MAX_MARKED_STEPS = 30  # with more steps, lines have no markers
 
 
 class TrainingCurve(NamedTuple):
@@ -36,12 +35,12 @@ class TrainingCurve(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether its rows were rolled out while it trained."""
+        """Whether the run rolled out its own rows while it trained."""
         return any(step.groups is not None for step in self.steps)
 
 
 def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
-    """Returns (chart, caption); charts without a number are left out. runs: in their order."""
+    """Returns pairs of a chart and its caption. Charts without a number are left out. runs: in their order."""
     taught = [run for run in runs if not run.is_live]
     live = [run for run in runs if run.is_live]
     rewards = {"reward": _values(live or runs, lambda step: step.reward)}
@@ -70,9 +69,15 @@ def _term(name: str, step: TrainedStep) -> float | None:
 
 
 def _terms(runs: Sequence[TrainingCurve]) -> list[str]:
-    """Returns the names of the parts of the reward; nothing where there is one only, which is the reward."""
-    names = list(dict.fromkeys(name for run in runs for step in run.steps for name in step.terms))
-    return names[: len(LINES) - 1] if len(names) > 1 else []
+    """Returns the names of the parts of the reward, as many as a chart has lines for; no names if the reward has only
+    one part, which is the reward itself."""
+    names: dict[str, None] = {}
+    for run in runs:
+        for step in run.steps:
+            names.update(dict.fromkeys(step.terms))
+    if len(names) <= 1:
+        return []
+    return list(names)[: len(LINES) - 1]
 
 
 @contexted
@@ -83,9 +88,11 @@ def _by_step(runs: Sequence[TrainingCurve], lines: Mapping[str, Points], label: 
         return ""
     chart, axes = figure(4.6, 2.9)
     for (name, points), (colour, marker, dashes) in zip(lines.items(), LINES, strict=False):
-        known = [(place, value) for place, value in enumerate(points, 1) if value is not None]
+        steps = [step for step, value in enumerate(points, 1) if value is not None]
+        values = [value for value in points if value is not None]
         look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 1.6, "markersize": 5}
-        axes.plot(*zip(*known, strict=True), label=name, marker=marker if len(points) <= MARKED else "", **look)
+        shown_marker = marker if len(points) <= MAX_MARKED_STEPS else ""
+        axes.plot(steps, values, label=name, marker=shown_marker, **look)
     _steps(axes, runs)
     axes.set_ylabel(label)
     if label == SHARE:
@@ -130,7 +137,7 @@ def _steps(axes: object, runs: Sequence[TrainingCurve]) -> None:
     for run, end in zip(runs, ends, strict=True):
         if end < total:
             axes.axvline(end + 0.5, color=COLOURS["muted"], linewidth=1.0, linestyle=(0, (2, 3)))  # type: ignore[attr-defined]
-        if len(run.steps) < NAMED * total:
+        if len(run.steps) < MIN_NAMED_SHARE * total:
             continue
         middle = (end - len(run.steps) / 2) / total
         look = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": COLOURS["muted"]}
@@ -146,12 +153,13 @@ def evaluation_chart(stages: Sequence[StageAnswer]) -> str:
     chart, axes = figure(6.0, 3.0)
     pairs = {"the policy before": [stage.before for stage in compared], "its own": [stage.after for stage in compared]}
     for (name, points), (colour, marker, _), shift in zip(pairs.items(), LINES, (-0.1, 0.1), strict=False):
-        mean, low, high = zip(*(point for point in points if point is not None), strict=True)
-        below = [max(m - end, 0.0) for m, end in zip(mean, low, strict=True)]
-        above = [max(end - m, 0.0) for m, end in zip(mean, high, strict=True)]
-        places = [place + shift for place in range(len(mean))]
+        intervals = [point for point in points if point is not None]
+        means = [mean for mean, _, _ in intervals]
+        below = [max(mean - lower, 0.0) for mean, lower, _ in intervals]
+        above = [max(upper - mean, 0.0) for mean, _, upper in intervals]
+        places = [place + shift for place in range(len(means))]
         look = {"color": COLOURS[colour], "fmt": marker, "capsize": 4, "markersize": 6}
-        axes.errorbar(places, mean, yerr=[below, above], label=name, **look)
+        axes.errorbar(places, means, yerr=[below, above], label=name, **look)
     axes.set_xticks(range(len(compared)), [cut(stage.stage, 14) for stage in compared])
     axes.set_xlim(-0.5, len(compared) - 0.5)
     axes.set_ylim(bottom=0)
@@ -165,9 +173,11 @@ FILE = "report.html"
 
 
 def curve_of(name: str, metrics: Path) -> TrainingCurve:
-    """Reads the steps of a run from its `metrics.jsonl`; a last line that was cut by a kill is left out."""
+    """Reads the steps of a run from its `metrics.jsonl`. A last line that a kill has cut is left out."""
     steps = list[TrainedStep]()
-    for line in metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else ():
+    if not metrics.is_file():
+        return TrainingCurve(name, steps)
+    for line in metrics.read_text(encoding="utf-8").splitlines():
         try:
             steps.append(TrainedStep.model_validate(json.loads(line)))
         except ValueError:
@@ -200,6 +210,13 @@ RUN = "run"  # folder of the training run in that of its stage
 
 def write_report(out: Path, recipe: str, stages: Sequence[StageAnswer]) -> None:
     """Writes `report.html` into the folder of the run."""
-    places = {path.name.partition("-")[2]: path for path in sorted(out.iterdir()) if path.is_dir()}
-    runs = [curve_of(stage.stage, places[stage.stage] / RUN / METRICS) for stage in stages if stage.policy is not None]
+    stage_folders: dict[str, Path] = {}
+    for path in sorted(out.iterdir()):
+        if path.is_dir():
+            _, _, stage_name = path.name.partition("-")  # after the stage's number
+            stage_folders[stage_name] = path
+    runs = []
+    for stage in stages:
+        if stage.policy is not None:
+            runs.append(curve_of(stage.stage, stage_folders[stage.stage] / RUN / METRICS))
     write_training_report(out, recipe, runs, stages)

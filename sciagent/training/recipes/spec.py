@@ -1,6 +1,6 @@
-"""The recipe file: a model, tasks, rewards, and the stages of the training.
+"""The recipe file: a model, tasks, rewards, and the stages of the training, as the YAML file states them.
 
-The stages of a recipe, as its YAML file states them.
+Each kind of stage is a class; `RecipeSpec` is the whole file, which `load_recipe` reads.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ class AuditStage(_Stage):
 StageSpec = Annotated[
     EpisodesStage | AnswersStage | DistillStage | HintedStage | LiveStage | AuditStage, Field(discriminator="kind")
 ]
-TRAINING = (RowsStage, LiveStage)
+TRAINING_STAGES = (RowsStage, LiveStage)
 """Stages that make a policy."""
 
 
-FEWEST = 3  # campaigns of a policy, for an interval
+MIN_CAMPAIGNS = 3  # of a policy, for an interval
 
 
 class NewModelSpec(SettingsGroup):
@@ -177,41 +177,47 @@ class RecipeSpec(SettingsGroup):
 
     @model_validator(mode="after")
     def _can_compare(self) -> RecipeSpec:
-        if self.evaluate is not None and (n := len(self.evaluate.tasks) * len(self.evaluate.seeds)) < FEWEST:
+        if self.evaluate is None:
+            return self
+        n_campaigns = len(self.evaluate.tasks) * len(self.evaluate.seeds)
+        if n_campaigns < MIN_CAMPAIGNS:
+            message = f"{n_campaigns} campaigns of a policy give no interval"
             with Faults() as faults:
-                faults.add(("evaluate",), f"{n} campaigns of a policy give no interval", "name more tasks or seeds")
+                faults.add(("evaluate",), message, "name more tasks or seeds")
         return self
 
     def _problems(self) -> list[tuple[int, str]]:
-        """Returns what is wrong with the order of the stages: (number of the stage, message)."""
-        found = []
+        """Returns what is wrong with the stages, as pairs of the place of a stage, from 0, and a message."""
+        problems = []
         has_policy = isinstance(self.model, str)
         names = self.names
         for place, stage in enumerate(self.stages):
             if names[place] in names[:place]:
-                found.append((place, f"the name {names[place]} is taken by an earlier stage"))
+                problems.append((place, f"the name {names[place]} is taken by an earlier stage"))
             if isinstance(stage, EpisodesStage) and stage.kind == "rollouts" and stage.policy is not None:
-                found.append((place, "rollouts are made by the policy so far; leave `policy` out"))
+                problems.append((place, "rollouts are made by the policy so far; leave `policy` out"))
             if isinstance(stage, AuditStage) and self.evaluate is None and None in (stage.seeds, stage.verifications):
-                found.append((place, "an audit without `evaluate` needs seeds and verifications"))
+                problems.append((place, "an audit without `evaluate` needs seeds and verifications"))
             if not has_policy and not isinstance(stage, AnswersStage) and stage.kind != "demonstrations":
-                found.append((place, "a new model is first taught by a stage of kind sft or hindsight"))
-            has_policy = has_policy or isinstance(stage, TRAINING)
-        return found
+                problems.append((place, "a new model is first taught by a stage of kind sft or hindsight"))
+            has_policy = has_policy or isinstance(stage, TRAINING_STAGES)
+        return problems
 
     @property
     def names(self) -> list[str]:
-        """The name of each stage; of stages without a name, the second of a kind is `KIND-2`, and so on."""
-        seen = Counter[str]()
+        """The name of each stage. A stage without a name is called by its kind; the second of a kind is `KIND-2`."""
+        n_of_kind = Counter[str]()
         names = list[str]()
         for stage in self.stages:
-            seen[stage.kind] += 1
-            again = f"-{seen[stage.kind]}" if seen[stage.kind] > 1 else ""
-            names.append(stage.name or f"{stage.kind}{again}")
+            n_of_kind[stage.kind] += 1
+            number = n_of_kind[stage.kind]
+            kind_name = stage.kind if number == 1 else f"{stage.kind}-{number}"
+            names.append(stage.name or kind_name)
         return names
 
     @property
     def task_specs(self) -> list[TaskSpec]:
+        """The tasks, each with its share; 1 for a task that states none."""
         return [task if isinstance(task, TaskSpec) else TaskSpec(campaign=task) for task in self.tasks]
 
 

@@ -1,8 +1,8 @@
 """The work of a stage of a recipe: episodes, a training run or an audit, and the gate at its end.
 
-Episodes are rolled out in every task.
-
-The gate compares the stage's policy with the one before, on the same tasks and seeds at equal verification cost.
+`StageWorker` does the work. `roll_out` rolls out the episodes of a stage in every task. `dataset_settings`,
+`rows_settings` and `live_settings` make the settings of a stage's training. `Gate` compares the stage's policy with the
+one before, on the same tasks and seeds at equal verification cost.
 """
 
 from __future__ import annotations
@@ -46,8 +46,12 @@ from sciagent.training.settings import (
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:
-    """Returns the campaigns of the tasks, which are made if they are not in the ledger. Raises SpecError."""
-    return [create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user()).built for file in files]
+    """Returns the campaigns of the tasks, and makes those that are not in the ledger. Raises SpecError."""
+    campaigns = []
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        campaigns.append(create_or_open(ledger, load_spec(file), text, user()).built)
+    return campaigns
 
 
 def roll_out(
@@ -58,22 +62,23 @@ def roll_out(
     stopping: Stopping,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Rolls out the groups of a stage that are missing in each task; returns what it did, in sentences.
+    """Rolls out the missing groups of a stage in each task; returns what it did, in sentences.
 
     policy: `scripted` or a model of this machine. Raises Interrupted.
     """
     purpose: Purpose = "demonstration" if stage.kind == "demonstrations" else "rollout"
-    before: Mapping[str, int] = folder.note(
-        "groups", lambda: {built.row.name: _complete(built, purpose) for built in tasks}
+    n_before: Mapping[str, int] = folder.note(
+        "groups", lambda: {built.row.name: _n_complete(built, purpose) for built in tasks}
     )
     lines = []
     for built in tasks:
         name = built.row.name
-        wanted = before[name] + stage.groups
-        with policy_of(built, policy) as chosen:
-            while (missing := wanted - _complete(built, purpose)) > 0:
-                drive = RolloutDrive(built, chosen, None, partial(_say, say, name))
-                plan = plan_of(missing, stage.siblings, stage.turns, chosen.name, purpose, stage.begins)
+        n_wanted = n_before[name] + stage.groups
+        with policy_of(built, policy) as batch_policy:
+            n_missing = n_wanted - _n_complete(built, purpose)
+            while n_missing > 0:
+                drive = RolloutDrive(built, batch_policy, None, partial(_say_with_name, say, name))
+                plan = plan_of(n_missing, stage.siblings, stage.turns, batch_policy.name, purpose, stage.begins)
                 with stopping.during(drive.stop):
                     answer = drive.run(plan)
                 if stopping.is_set:
@@ -81,18 +86,21 @@ def roll_out(
                 if answer.stopped is not None or not answer.turns:
                     lines.append(f"{name}: {answer.stopped or f'the campaign is {answer.state}'}")
                     break
-        lines.append(f"{name}: {_complete(built, purpose) - before[name]} groups of {stage.siblings} by {policy}")
+                n_missing = n_wanted - _n_complete(built, purpose)
+        n_new = _n_complete(built, purpose) - n_before[name]
+        lines.append(f"{name}: {n_new} groups of {stage.siblings} by {policy}")
     return lines
 
 
-def _say(say: Callable[[str], None], name: str, line: str) -> None:
+def _say_with_name(say: Callable[[str], None], name: str, line: str) -> None:
     say(f"{name}: {line}")
 
 
-def _complete(built: Built, purpose: str) -> int:
+def _n_complete(built: Built, purpose: str) -> int:
     """Returns the number of complete groups with a purpose that the campaign has."""
     with built.ledger.read() as connection:
-        return sum(row.purpose == purpose for row in groups.of_campaign(connection, built.row.id, "complete"))
+        rows = groups.of_campaign(connection, built.row.id, "complete")
+    return len([row for row in rows if row.purpose == purpose])
 
 
 class GateError(SciagentError):
@@ -100,7 +108,7 @@ class GateError(SciagentError):
 
 
 class PolicyComparison(NamedTuple):
-    """Hits by verification of two policies: mean, lower and upper end of the interval of 95 %."""
+    """Hits by verification of two policies. Each figure is the mean and both ends of its 95 % interval."""
 
     before: Interval
     after: Interval
@@ -114,10 +122,16 @@ class PolicyComparison(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        verdict = "worse" if self.is_worse else "better" if self.difference[1] > 0 else "not clearly different"
+        mean, lower, upper = self.difference
+        if self.is_worse:
+            verdict = "worse"
+        elif lower > 0:
+            verdict = "better"
+        else:
+            verdict = "not clearly different"
         return (
             f"{verdict}: {self.after[0]:.3g} hits by verification after {self.before[0]:.3g}; "
-            f"difference {self.difference[0]:+.3g} ({self.difference[1]:+.3g} to {self.difference[2]:+.3g})"
+            f"difference {mean:+.3g} ({lower:+.3g} to {upper:+.3g})"
         )
 
 
@@ -133,11 +147,11 @@ class Gate:
         self._stopping = stopping
 
     def compare(self, before: str, after: str, tell: Tell) -> PolicyComparison:
-        """Evaluates two models, or goes on with that. Campaigns that have ended are not run again.
+        """Evaluates two models, or goes on with their evaluation. Campaigns that have ended are not run again.
 
         Raises Interrupted, or GateError if a campaign fails.
         """
-        arms = {name: ArmSpec(model=name) for name in (before, after)}  # so that a policy is evaluated once
+        arms = {name: ArmSpec(model=name) for name in (before, after)}  # named by model, so that each is run once
         evaluation = Evaluation(self._spec.model_copy(update={"arms": arms}), self._folder, self._ledger, self._workers)
         with self._stopping.during(evaluation.stop):
             answer = evaluation.run(tell)
@@ -148,19 +162,21 @@ class Gate:
 
 def comparison(answer: EvaluationAnswer, before: str, after: str) -> PolicyComparison:
     """Returns the comparison of two arms. Raises GateError if campaigns are missing."""
-    failed = [why for arm in answer.arms.values() for why in arm.failed]
-    failed += [why for all_ in answer.failed.values() for why in all_]
-    if failed:
-        raise GateError(f"the policies cannot be compared: {failed[0]}; mend this, and give the same command again")
+    failures = [why for arm in answer.arms.values() for why in arm.failed]
+    for reasons in answer.failed.values():
+        failures += reasons
+    if failures:
+        raise GateError(f"the policies cannot be compared: {failures[0]}; mend this, and give the same command again")
     if answer.stopped is not None:
         raise GateError(f"the policies are not compared yet: {answer.stopped}; give the same command again")
     [difference] = answer.differences
-    was, now = (answer.arms[arm].hits_per_verification for arm in (before, after))
-    return PolicyComparison(was, now, difference.hits_per_verification)
+    hits_before = answer.arms[before].hits_per_verification
+    hits_after = answer.arms[after].hits_per_verification
+    return PolicyComparison(hits_before, hits_after, difference.hits_per_verification)
 
 
-class StageSet(NamedTuple):
-    """The data set of a stage, and its training."""
+class StageTraining(NamedTuple):
+    """The kind of a stage's data set, and the training on it."""
 
     dataset: DatasetKind
     training: Training
@@ -168,7 +184,7 @@ class StageSet(NamedTuple):
 
 @dataclass(frozen=True)
 class StageRun:
-    """The part of a stage's training that the recipe does not state for the stage."""
+    """Those settings of a stage's training that the recipe does not state for the stage."""
 
     model: str
     """Name of the model that is trained."""
@@ -181,13 +197,13 @@ class StageRun:
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
 
 
-SETS = {
-    "sft": StageSet("sft", "sft"),
-    "hindsight": StageSet("hindsight", "sft"),
-    "distill": StageSet("rows", "distill"),
-    "hinted": StageSet("hindsight", "hindsight"),
+STAGE_TRAININGS = {
+    "sft": StageTraining("sft", "sft"),
+    "hindsight": StageTraining("hindsight", "sft"),
+    "distill": StageTraining("rows", "distill"),
+    "hinted": StageTraining("hindsight", "hindsight"),
 }
-"""{kind of a stage: its data set and training}."""
+"""Data set and training by the kind of a stage."""
 
 
 def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
@@ -202,15 +218,16 @@ def stated(stage: SettingsGroup, model: type[SettingsGroup]) -> Mapping[str, Any
 
 def dataset_settings(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetSettings:
     """Returns the data set that a stage trains on. All goals are for training: others are held out by `evaluate`."""
-    kind = SETS[stage.kind].dataset
+    kind = STAGE_TRAININGS[stage.kind].dataset
     selection = stated(stage, AnswerSettings)
     return DatasetSettings(kind=kind, campaigns=tuple(campaigns), test_share=0.0, command=command, **selection)
 
 
 def rows_settings(stage: RowsStage, rows: Path, run: StageRun) -> TrainingSettings:
     """Returns the training of a stage on a data set. rows: its folder."""
-    training = SETS[stage.kind].training
-    return TrainingSettings(**{**stated(stage, TrainingSettings), **vars(run)}, training=training, rows=rows)
+    training = STAGE_TRAININGS[stage.kind].training
+    values = {**stated(stage, TrainingSettings), **vars(run)}
+    return TrainingSettings(**values, training=training, rows=rows)
 
 
 def live_settings(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveSettings:
@@ -259,7 +276,7 @@ class StageResult:
 
 
 class StageWorker:
-    """Does the work of stages. All of it goes on where it was ended."""
+    """Does the work of stages. Work that was interrupted goes on where it was."""
 
     def __init__(
         self, spec: RecipeSpec, settings: RecipeRunSettings, ledger: Ledger, watching: Watching, stopping: Stopping
@@ -274,24 +291,26 @@ class StageWorker:
     def work(
         self, stage: StageSpec, name: str, folder: StageFolder, tasks: Sequence[Built], policy: str | None, first: str
     ) -> StageResult:
-        """Does the work of a stage, or what is left of it. Raises Interrupted.
+        """Does the work of a stage, or what remains of it. Raises Interrupted.
 
-        policy: name of the model so far; None before there is one. first: name of the first one.
+        policy: name of the model so far; None before there is one. first: name of the recipe's first model.
         """
         if isinstance(stage, EpisodesStage):
-            by = stage.policy or SCRIPTED if stage.kind == "demonstrations" else str(policy)
-            return StageResult(lines=roll_out(stage, tasks, by, folder, self._stopping, self.say))
+            answering_policy = str(policy)
+            if stage.kind == "demonstrations":
+                answering_policy = stage.policy or SCRIPTED
+            return StageResult(lines=roll_out(stage, tasks, answering_policy, folder, self._stopping, self.say))
         if isinstance(stage, AuditStage):
             return self._audit(stage, first, str(policy))
         new = f"{self._settings.name}-{name}"
-        trained = (
-            self._taught(stage, name, new, folder, tasks, policy)
-            if isinstance(stage, RowsStage)
-            else self._trained_live(stage, name, new, folder, str(policy))
-        )
+        if isinstance(stage, RowsStage):
+            trained = self._train_on_rows(stage, name, new, folder, tasks, policy)
+        else:
+            trained = self._train_live(stage, name, new, folder, str(policy))
         if trained.stopped_by == "interrupt":
             raise Interrupted
-        steps = f"{trained.steps} step{'' if trained.steps == 1 else 's'}, ended by {trained.stopped_by}"
+        plural = "" if trained.steps == 1 else "s"
+        steps = f"{trained.steps} step{plural}, ended by {trained.stopped_by}"
         result = StageResult(trained, lines=[f"{trained.policy}, from {trained.parent}: {steps}"])
         if trained.why is not None:
             result.lines.append(trained.why)
@@ -306,7 +325,7 @@ class StageWorker:
     def close(self) -> None:
         self._scalars.close()
 
-    def _taught(
+    def _train_on_rows(
         self, stage: RowsStage, name: str, new: str, folder: StageFolder, tasks: Sequence[Built], policy: str | None
     ) -> TrainedPolicy:
         def tell(step: TrainedStep, of: int) -> None:
@@ -321,7 +340,7 @@ class StageWorker:
         model = policy or self._new_model(rows)
         return train(rows_settings(stage, rows, self._run(model, folder, new)), self._ledger, tell)
 
-    def _trained_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
+    def _train_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
         base = self._settings.folder
         tasks = task_shares(self._spec, base)
         rewards = base / str(self._spec.rewards)
@@ -344,15 +363,17 @@ class StageWorker:
         return add_random_model(name, [rows], shape, self._spec.seed, lambda line: None).name
 
     def _audit(self, stage: AuditStage, first: str, last: str) -> StageResult:
-        """Compares the last policy with the first one, on tasks with a dearer ladder."""
+        """Compares the last policy with the first one, on tasks with a more expensive ladder."""
         if first == last:
             return StageResult(lines=[f"{last} is the first policy, and the only one: nothing to compare"])
-        usual = self._spec.evaluate
+        evaluate = self._spec.evaluate
+        usual_seeds = evaluate.seeds if evaluate else ()
+        usual_verifications = evaluate.verifications if evaluate else 0
         spec = EvaluateSpec(
             tasks=stage.tasks,
-            seeds=stage.seeds or (usual.seeds if usual else ()),
-            verifications=stage.verifications or (usual.verifications if usual else 0),
-            arms={SCRIPTED: ArmSpec(policy=SCRIPTED)},  # the gate puts in the policies
+            seeds=stage.seeds or usual_seeds,
+            verifications=stage.verifications or usual_verifications,
+            arms={SCRIPTED: ArmSpec(policy=SCRIPTED)},  # an arm is required; the gate replaces it by the policies
         )
         compared = self._compare(spec, first, last)
         return StageResult(compared=compared, lines=[f"{last} against {first}: {compared.sentence}"])

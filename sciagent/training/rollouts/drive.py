@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class NoSource:
-    """The source that proposes nothing, so that the scheduler only buys what waits."""
+    """The source that proposes nothing. With it, a driver only verifies the candidates that are there."""
 
     is_busy = False
     is_ready = False
@@ -56,6 +56,7 @@ class NoSource:
 
 
 def no_source(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
+    """Returns a source that proposes nothing, whatever the campaign."""
     return NoSource()
 
 
@@ -69,34 +70,35 @@ def seed_source(built: Built, lease: DriverLease, worker: Worker, bell: threadin
 
 
 def check_seeds(built: Built) -> None:
-    """Raises CampaignError if a rung could verify no seed, since this machine lacks what the verifier needs.
+    """Raises CampaignError if a rung could verify no seed because this machine lacks what the verifier needs.
 
-    No proposal could be verified either, and a model that is trained would learn from costs alone."""
+    Then no proposal could be verified either, and a model that is trained would learn from costs alone.
+    """
     with built.ledger.read() as connection:
         fault = attempts.environment_fault(connection, built.row.id)
     if fault is not None:
-        rung = next(rung.spec for rung in built.all_rungs if rung.id == fault[0])
-        raise CampaignError(f'{built.row.name}: rung "{rung.rung}" ({rung.verifier}) could verify no seed: {fault[1]}')
+        rung_id, reason = fault
+        rung = next(rung.spec for rung in built.all_rungs if rung.id == rung_id)
+        raise CampaignError(f'{built.row.name}: rung "{rung.rung}" ({rung.verifier}) could verify no seed: {reason}')
 
 
 def model_spec(built: Built) -> LlmSpec:
-    """Returns the settings of the campaign's model; of a campaign without one, those of a script that calls tools.
+    """Returns the settings of the campaign's model; if it has none, the settings of a script that calls tools.
 
     Raises UsageError for a campaign whose proposer is neither a model nor a file.
     """
     spec = _only_proposer(built)
-    return (
-        spec
-        if isinstance(spec, LlmSpec)
-        else LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
-    )
+    if isinstance(spec, LlmSpec):
+        return spec
+    return LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
 
 
 def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:
-    chosen = [spec for _, spec in built.spec.proposers]
-    if len(chosen) == 1 and isinstance(chosen[0], LlmSpec | ScreenSpec):
-        return chosen[0]
-    kinds = " and ".join(spec.kind for spec in chosen)
+    """Returns the campaign's proposer. Raises UsageError unless it is one model or one file."""
+    proposers = [spec for _, spec in built.spec.proposers]
+    if len(proposers) == 1 and isinstance(proposers[0], LlmSpec | ScreenSpec):
+        return proposers[0]
+    kinds = " and ".join(spec.kind for spec in proposers)
     raise UsageError(
         f"rollouts begin from the {built.subject.words.many} of a file, and this campaign's proposer is {kinds}; write "
         "proposer: {kind: llm, model: NAME, seeds: FILE}, or {kind: screen, file: FILE} for --policy scripted"
@@ -104,6 +106,7 @@ def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:
 
 
 PAUSE_SECONDS = 0.25  # between looks for the end of a pause
+MAX_PLANNED = 1000  # groups, siblings or turns of a call
 PURPOSES = ("rollout", "evaluation", "demonstration")
 
 
@@ -111,12 +114,12 @@ def plan_of(
     groups: int, siblings: int, turns: int, policy: str, purpose: Purpose, begins: str = "now", skills: Skills = "with"
 ) -> RolloutPlan:
     """Returns the plan of a call. Raises UsageError for a number out of range or an unknown purpose."""
-    for name, number, most in (("groups", groups, 1000), ("siblings", siblings, 1000), ("turns", turns, 1000)):
-        if not 1 <= number <= most:
-            raise UsageError(f"{name}: {number} is not from 1 to {most}")
+    for name, number in (("groups", groups), ("siblings", siblings), ("turns", turns)):
+        if not 1 <= number <= MAX_PLANNED:
+            raise UsageError(f"{name}: {number} is not from 1 to {MAX_PLANNED}")
     if purpose not in PURPOSES:
         raise UsageError(f'purpose: "{purpose}" is none of {", ".join(PURPOSES)}{did_you_mean(purpose, PURPOSES)}')
-    beginning(begins)
+    beginning(begins)  # raises UsageError for a wrong text
     if skills not in get_args(Skills):
         raise UsageError(f'skills: "{skills}" is none of {", ".join(get_args(Skills))}')
     return RolloutPlan(groups, siblings, turns, policy, purpose, begins=begins, skills=skills)
@@ -124,17 +127,18 @@ def plan_of(
 
 @contextmanager
 def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
-    """Starts the policy of rollouts, and closes it at the end. name: `scripted`, a model of this machine, or a role or
-    policy of the ledger whose weights are on this machine; None for the campaign's own model. Raises UsageError if the
-    model or its extra is missing."""
+    """Starts the policy of rollouts, and closes it at the end.
+
+    name: `scripted`, a model of this machine, or a role or policy of the ledger whose weights are on this machine; None
+    for the campaign's own model. Raises UsageError if the model or its extra is missing.
+    """
     from sciagent.agent.policies.batches import InProcessPolicy, ThreadedPolicy
     from sciagent.agent.policies.local import LocalPolicy
 
     spec = model_spec(built)
     if name is not None:
         model = NAME if name == NAME else named_model(built.ledger, name)
-        here = {"model": model, "policy": None, "endpoint": None, "api_key_env": None}
-        spec = spec.model_copy(update=here)
+        spec = spec.model_copy(update={"model": model, "policy": None, "endpoint": None, "api_key_env": None})
     else:
         spec = with_model(built, "", spec)
     if spec.model == NAME and spec.endpoint is None:
@@ -156,10 +160,11 @@ def obstacle(driver: Driver) -> str | None:
         return session.stop_reason
     if limit is not None and driver.intake.n_proposals >= limit:
         return f"the budget of {limit} proposals is used"
-    if (granted := driver.built.spec.budget.verifications) is not None:
+    verifications = driver.built.spec.budget.verifications
+    if verifications is not None:
         with driver.built.ledger.read() as connection:
             if session.verifications_left(connection) == 0:
-                return f"the budget of {granted} verifications is used"
+                return f"the budget of {verifications} verifications is used"
     return session.budget.exhausted()
 
 
@@ -198,7 +203,7 @@ class RolloutDrive:
         self._why: str | None = None
 
     def stop(self, now: bool = False) -> None:
-        """Ends after the step that runs. now: paid rungs that run are ended too; they run again later."""
+        """Ends the call after the step that runs. now: paid rungs that run are ended too; they run again later."""
         self._is_stopped = True
         if self._driver is not None:
             if now:
@@ -220,6 +225,7 @@ class RolloutDrive:
         return self._answer(groups)
 
     def _driving(self, driver: Driver) -> Driver:
+        """Notes the driver, so that `stop` can stop it; returns it."""
         self._driver = driver
         return driver
 
@@ -234,16 +240,17 @@ class RolloutDrive:
             self._say(f"continuing {len(groups)} groups that were left open; no new ones are begun")
         else:
             groups = runner.opened(plan)
-        began = time.monotonic()
-        while (why := obstacle_after_pause(driver)) is None:
+        began_at = time.monotonic()
+        self._why = obstacle_after_pause(driver)
+        while self._why is None:
             done = runner.step(groups)
             if done is None:
                 break
             self._turns += done.turns
             count(driver, done)
-            self._seconds = time.monotonic() - began
+            self._seconds = time.monotonic() - began_at
             self._say(_line(done, groups, self._seconds))
-        self._why = why
+            self._why = obstacle_after_pause(driver)
         return groups
 
     def _answer(self, groups: Sequence[Group]) -> RolloutAnswer:

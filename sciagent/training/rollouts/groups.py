@@ -1,6 +1,7 @@
-"""Opens groups of rollouts, and continues those that a kill or a stop left open.
+"""Groups of rollouts: their plan, their episodes, and the answers about them.
 
-The answers about episodes: groups of rollouts, the tasks of an environment, its episodes and replies to turns.
+`open_groups` opens new groups. `continue_open_groups` continues the groups that a kill or a stop has left open. The
+answers, at the end, are those of rollouts and of an environment: its tasks, episodes and replies to turns.
 """
 
 from __future__ import annotations
@@ -65,11 +66,14 @@ class RolloutPlan:
     """Seed and notes of each group; empty: the seeds are as `seed` says."""
 
     def mark(self, built: Built, place: int, number: int) -> GroupMark:
-        """Returns seed and notes of a group. place: among the new ones, from 0. number: in the campaign."""
+        """Returns the seed and the notes of a group. place: its place among the new groups, from 0. number: its number
+        in the campaign."""
         if self.marks:
             return self.marks[place]
-        drawn = int(content_hash([built.spec.seed, "group", number])[:12], 16)
-        return GroupMark(drawn if self.seed is None else self.seed, {})
+        seed = self.seed
+        if seed is None:
+            seed = int(content_hash([built.spec.seed, "group", number])[:12], 16)
+        return GroupMark(seed, {})
 
 
 class Pins(NamedTuple):
@@ -131,22 +135,29 @@ def open_groups(
     first = groups.last_number(connection, built.row.id) + 1
     limits = episode_limits(spec, plan.turns)
     marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
-    shared = snapshot.take(connection, built, plan.begins) if beginning(plan.begins).drawn is None else None
-    opened = []
+    draws_candidates = beginning(plan.begins).drawn is not None  # each group then has a snapshot of its own
+    shared_snapshot = None if draws_candidates else snapshot.take(connection, built, plan.begins)
+    opened_groups = []
     for mark in marks:
-        frozen = shared or snapshot.take(connection, built, plan.begins, mark.seed)
-        left = briefing.left_text(frozen.left)
-        for shown in _with_skills(spec, plan.skills):
-            skills = [skill.prompt_text for skill in shown.skills]
-            messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills, words.many)
-            opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
-    return opened
+        frozen = shared_snapshot or snapshot.take(connection, built, plan.begins, mark.seed)
+        budget_text = briefing.left_text(frozen.left)
+        for proposer in _with_skills(spec, plan.skills):
+            skills = [skill.prompt_text for skill in proposer.skills]
+            messages = opening(frozen.goal, frozen.digest, budget_text, tools.listed, structured, skills, words.many)
+            opened_groups.append(_open(connection, built, frozen, messages, limits, proposer, pins, plan, mark))
+    return opened_groups
 
 
-def _with_skills(spec: LlmSpec, shown: Skills) -> list[LlmSpec]:
-    """Returns the proposer as the groups of one mark see it: with its skills, without them, or once each."""
-    without = spec.model_copy(update={"skills": ()})
-    return {"with": [spec], "without": [without], "paired": [spec, without]}[shown]
+def _with_skills(spec: LlmSpec, skills: Skills) -> list[LlmSpec]:
+    """Returns the proposer of each group of one mark: with its skills, without them, or one of both."""
+    without_skills = spec.model_copy(update={"skills": ()})
+    match skills:
+        case "with":
+            return [spec]
+        case "without":
+            return [without_skills]
+        case "paired":
+            return [spec, without_skills]
 
 
 def _open(
@@ -160,13 +171,17 @@ def _open(
     plan: RolloutPlan,
     mark: GroupMark,
 ) -> Group:
+    """Opens one group, and writes it with its episodes. messages: the opening of all its episodes."""
     first_messages = [to_json(message) for message in messages]
-    noted = {} if plan.client is None else {"client": plan.client}
-    noted |= {} if plan.begins == "now" else {"begins": plan.begins}
+    task: dict[str, Any] = {"goal": frozen.goal, "turns": plan.turns}
+    if plan.client is not None:
+        task["client"] = plan.client
+    if plan.begins != "now":
+        task["begins"] = plan.begins
     row = groups.open_(
         connection,
         built.row.id,
-        task={"goal": frozen.goal, "turns": plan.turns, **noted, **mark.noted},
+        task={**task, **mark.noted},
         snapshot=frozen.to_json(),
         watermark=frozen.watermark,
         seq=frozen.seq,
@@ -181,37 +196,37 @@ def _open(
     episodes = []
     for sibling in range(plan.siblings):
         number = next_episode(connection, built)
-        start = turn_seed(row.seed, sibling, 0)
+        first_seed = turn_seed(row.seed, sibling, 0)
         id_ = trajectories.open_(
             connection,
             built.row.id,
             number,
             proposer=plan.policy,
             settings=settings,
-            seed=start,
+            seed=first_seed,
             purpose=plan.purpose,
             group_id=row.id,
             sibling=sibling,
         )
-        episodes.append(
-            Sibling(id_, sibling, Episode(number, start, messages, limits, frozen.numbered), EpisodeMemory())
-        )
+        episode = Episode(number, first_seed, messages, limits, frozen.numbered)
+        episodes.append(Sibling(id_, sibling, episode, EpisodeMemory()))
     return Group(row, frozen, episodes)
 
 
-def open_ones(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
+def continue_open_groups(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
     """Returns the groups that are open in the ledger, with their episodes as of the last turn.
 
     A group that began with other tools, another policy or another version of sciagent is marked as broken and left
     out.
     """
-    found = []
+    continued_groups = []
     for row in groups.of_campaign(connection, built.row.id, "open"):
-        if (row.tool_set_id, row.policy_id, row.code_version) == (*pins, code_version()):
-            found.append(continued_group(connection, built, row, spec))
+        has_same_pins = row.tool_set_id == pins.tool_set_id and row.policy_id == pins.policy_id
+        if has_same_pins and row.code_version == code_version():
+            continued_groups.append(continued_group(connection, built, row, spec))
         else:
             break_group(connection, row, "it began with other tools, another policy or another version of sciagent")
-    return found
+    return continued_groups
 
 
 def break_group(connection: Connection, row: GroupRow, why: str) -> None:
@@ -228,15 +243,15 @@ def continued_group(connection: Connection, built: Built, row: GroupRow, spec: L
     messages = tuple(map(from_json, row.opening))
     limits = episode_limits(spec, int(row.task["turns"]))
     episodes = list[Sibling]()
-    answered = list[int]()
+    policy_ids = list[int]()  # of the policies that answered, by turn
     for stored in groups.siblings(connection, row.id):
         episode = Episode(stored.number, stored.seed, messages, limits, frozen.numbered)
         memory = EpisodeMemory()
         turns = trajectories.turns(connection, stored.id)
         _replay(episode, memory, turns)
-        answered += [turn["policy_id"] for turn in turns]
+        policy_ids += [turn["policy_id"] for turn in turns]
         episodes.append(Sibling(stored.id, stored.sibling, episode, memory, stored.ended_why))
-    return Group(row, frozen, episodes, next(iter(answered), None))
+    return Group(row, frozen, episodes, policy_ids[0] if policy_ids else None)
 
 
 def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> None:
@@ -246,8 +261,8 @@ def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> No
         memory.restore(cursor.pop("proposed", ()))
         episode.restore((from_json(turn["message"]), *map(from_json, turn["observations"])), cursor)
     if turns and turns[-1]["output_ids"] is not None:
-        last = calls_of(turns)[-1]
-        episode.held = (*last.prompt_ids, *last.output_ids)
+        last_call = calls_of(turns)[-1]
+        episode.held = (*last_call.prompt_ids, *last_call.output_ids)
 
 
 def episode_limits(spec: LlmSpec, turns: int) -> EpisodeLimits:

@@ -1,7 +1,7 @@
 """Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
 written, in one transaction. After a kill the ledger has the whole step or nothing of it.
 
-Writes the turns of a step, of all episodes, in one transaction: after a kill the ledger has all of them or none.
+`RolloutRunner` takes the steps. `StepWriter` writes the proposals of a step, and the results of their fast rungs.
 """
 
 from __future__ import annotations
@@ -38,21 +38,23 @@ from sciagent.training.rollouts.groups import (
     RolloutPlan,
     Sibling,
     break_group,
+    continue_open_groups,
     continued_group,
     open_groups,
-    open_ones,
     turn_seed,
 )
 from sciagent.training.rollouts.side_by_side import FastRungs
 from sciagent.training.rollouts.snapshot import SnapshotBench, stored
 
+MAX_REASON_LENGTH = 1000  # characters of the reason for which an episode ended
+
 
 class StepWriter(CampaignWorkbench):
-    """The proposals of all turns of a step, whose turns are in the ledger already.
+    """Writes the proposals of all turns of a step. The turns are in the ledger already.
 
     Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
-    candidate enters the campaign once, as the proposal of the first of them. The novelty in the ledger is not noted,
-    since it would depend on the siblings.
+    candidate enters the campaign once, as the proposal of the first sibling. The ledger gets no novelty, since novelty
+    would depend on the siblings.
     """
 
     def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
@@ -63,23 +65,25 @@ class StepWriter(CampaignWorkbench):
         """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         by_key = {candidate.key: candidate for _, candidate in parsed}
-        old = candidates.ids_of(connection, by_key)
+        old_ids = candidates.ids_of(connection, by_key)
         ids = candidates.enter(connection, by_key.values())
         described = dict(self._described_candidates([entry for entry, _ in parsed]))
-        candidates.write(connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old})
-        candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
-        present = standings.members(connection, self._built.row.id, list(ids.values()))
+        families = {ids[key]: features.family_hash for key, features in described.items() if key not in old_ids}
+        candidates.write(connection, families)
+        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
+        candidates.enter_aliases(connection, aliases)
+        members = standings.members(connection, self._built.row.id, list(ids.values()))
         proposed = self._write_proposals(connection, ids)
         self._write_parents(connection, proposed)
-        self._write_results(connection, _first_of_each(proposed, present), ids)
+        self._write_results(connection, _first_proposals(proposed, members), ids)
 
 
-def _first_of_each(proposed: Sequence[FreshCandidate], present: set[int]) -> list[FreshCandidate]:
-    """Returns the first proposal of each candidate that is new to the campaign. present: ids of those it has."""
+def _first_proposals(proposed: Sequence[FreshCandidate], members: set[int]) -> list[FreshCandidate]:
+    """Returns the first proposal of each candidate that is new to the campaign. members: ids of its candidates."""
     first: dict[int, FreshCandidate] = {}
-    for new in proposed:
-        if new.id not in present:
-            first.setdefault(new.id, new)
+    for candidate in proposed:
+        if candidate.id not in members:
+            first.setdefault(candidate.id, candidate)
     return list(first.values())
 
 
@@ -102,8 +106,10 @@ class _Turn(NamedTuple):
     sampling: Sampling | None
     """None for an answer that was sampled elsewhere."""
     asked: Asked
+    """The moment at which the episode was asked."""
     bench: SnapshotBench
     answer: ToolResults
+    """What the tools answered to the calls."""
 
 
 class NextTurn(NamedTuple):
@@ -111,9 +117,11 @@ class NextTurn(NamedTuple):
 
     groups: Sequence[Group]
     going: Sequence[tuple[Group, Sibling]]
+    """The episodes that go on, each with its group."""
     questions: Sequence[EpisodeQuestion]
-    """One of each episode, in their order."""
+    """One question for each episode of `going`."""
     asked: Asked
+    """The moment at which the episodes are asked."""
 
 
 class CarriedOut(NamedTuple):
@@ -121,15 +129,22 @@ class CarriedOut(NamedTuple):
 
     groups: Sequence[Group]
     going: Sequence[Sibling]
+    """The episodes that were asked. The turn may have ended some of them."""
     made: Sequence[_Turn]
+    """The turns of the episodes that were answered."""
     rows: Sequence[tuple[NewTurn, Cost]]
+    """For each turn of `made`, its row for the ledger and the cost of sampling it."""
 
     @property
     def result(self) -> StepResult:
+        """The numbers of turns and proposals, and their cost."""
         proposals = [entry for turn in self.made for entry in turn.bench.entries]
-        sampling = sum((cost for _, cost in self.rows), Cost())
-        cost = sum((result.actual for entry in proposals for _, result in entry.computed), sampling)
-        return StepResult(len(self.made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+        n_new = sum(1 for entry in proposals if entry.status == "new")
+        cost = sum((sampling_cost for _, sampling_cost in self.rows), Cost())
+        for entry in proposals:
+            for _, rung_result in entry.computed:
+                cost = cost + rung_result.actual
+        return StepResult(len(self.made), len(proposals), n_new, cost)
 
 
 class RolloutRunner:
@@ -148,27 +163,33 @@ class RolloutRunner:
         self._policy = policy
         self._spec = spec
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
-        offered = [name for name in spec.tools if name != "note"]
+        tool_names = [name for name in spec.tools if name != "note"]
         self._strict = spec.strict is not False
-        ranks = spec.ranks
-        strict = self._strict
-        predict = bool(spec.predict)
-        limits = built.edit_limits()
-        more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns, "subject": built.subject}
-        self._tools = Toolbox(offered, limits, self._structured, None, ranks, **more)
+        self._tools = Toolbox(
+            tool_names,
+            built.edit_limits(),
+            self._structured,
+            None,
+            spec.ranks,
+            strict=self._strict,
+            predict=bool(spec.predict),
+            turns=spec.turns,
+            subject=built.subject,
+        )
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
         self._is_script = identity.source == SCRIPT
-        self._is_known = identity.base_sha256 is not None
-        self._policy_ids = dict[str, int]()  # by the name in the answers
+        self._has_known_weights = identity.base_sha256 is not None
+        self._policy_ids = dict[str, int]()
+        """Ids of policies in the ledger, by their name in the answers."""
         with built.ledger.begin() as connection:
             tool_set = policies.enter_tool_set(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
 
     @property
     def verified_seconds(self) -> float:
-        """The time for which this runner's episodes have waited for fast and inline rungs."""
+        """The time, in seconds, for which this runner's episodes have waited for fast and inline rungs."""
         return self._rungs.seconds
 
     @property
@@ -180,10 +201,10 @@ class RolloutRunner:
         """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            before = group_rows.of_campaign(connection, self._built.row.id, "open")
-            groups = open_ones(connection, self._built, self._spec, self._pins)
-        going_on = {group.row.number for group in groups}
-        self.broken = [row.number for row in before if row.number not in going_on]
+            open_rows = group_rows.of_campaign(connection, self._built.row.id, "open")
+            groups = continue_open_groups(connection, self._built, self._spec, self._pins)
+        continued_numbers = {group.row.number for group in groups}
+        self.broken = [row.number for row in open_rows if row.number not in continued_numbers]
         return groups
 
     def opened(self, plan: RolloutPlan) -> list[Group]:
@@ -203,37 +224,44 @@ class RolloutRunner:
         Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
         """
         turn = self.next_turn(groups)
-        return None if turn is None else self._written(self.carry_out(turn, self._policy.answers(turn.questions)))
+        if turn is None:
+            return None
+        answers = self._policy.answers(turn.questions)
+        return self._write_step(self.carry_out(turn, answers))
 
     def next_turn(self, groups: Sequence[Group]) -> NextTurn | None:
         """Returns the questions of the next turn of every episode that goes on; None if there is none."""
-        going = [(group, each) for group in groups for each in group.siblings if each.ended is None]
+        going = [(group, sibling) for group in groups for sibling in group.siblings if sibling.ended is None]
         if not going:
             return None
         with self._built.ledger.read() as connection:
             asked = trajectories.now(connection)
-        questions = [
-            EpisodeQuestion(each.episode.messages, self._tools.schemas, self._sampling(group, each), each.episode.held)
-            for group, each in going
-        ]
+        questions = []
+        for group, sibling in going:
+            episode = sibling.episode
+            sampling = self._sampling(group, sibling)
+            questions.append(EpisodeQuestion(episode.messages, self._tools.schemas, sampling, episode.held))
         return NextTurn(groups, going, questions, asked)
 
     def carry_out(self, turn: NextTurn, answers: Sequence[Sampled | PolicyError]) -> CarriedOut:
-        """Carries out the answers to the questions of a turn. `write` has to follow; nothing is in the ledger yet."""
-        made = [
-            (sampled, question.sampling, turn.asked) for sampled, question in zip(answers, turn.questions, strict=True)
+        """Carries out the answers to the questions of a turn. `write` has to follow: nothing is in the ledger yet."""
+        answered = [
+            (answer, question.sampling, turn.asked) for answer, question in zip(answers, turn.questions, strict=True)
         ]
-        return self._carried_out(turn.groups, turn.going, made)
+        return self._carried_out(turn.groups, turn.going, answered)
 
     def take(self, groups: Sequence[Group], answers: Mapping[int, tuple[Sampled, Asked]]) -> StepResult:
-        """Takes a turn of the episodes that were answered elsewhere. answers: by the id of the trajectory, with the
-        moment at which the episode had last been told something.
+        """Takes a turn of the episodes that were answered elsewhere.
 
+        answers: by the id of the trajectory, each with the moment of the last message to the episode.
         Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
         """
-        going = [(group, each) for group in groups for each in group.siblings if each.id in answers]
-        made = [(answers[each.id][0], None, answers[each.id][1]) for _, each in going]
-        return self._written(self._carried_out(groups, going, made))
+        going = [(group, sibling) for group in groups for sibling in group.siblings if sibling.id in answers]
+        answered = []
+        for _, sibling in going:
+            sampled, asked = answers[sibling.id]
+            answered.append((sampled, None, asked))
+        return self._write_step(self._carried_out(groups, going, answered))
 
     def _carried_out(
         self,
@@ -241,30 +269,35 @@ class RolloutRunner:
         going: Sequence[tuple[Group, Sibling]],
         answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
     ) -> CarriedOut:
-        """Carries out the answers of the episodes, which go on."""
+        """Carries out the answers of episodes. An episode whose policy failed ends, and breaks its group.
+
+        answers: for each episode of `going`, with the settings of sampling and the moment at which it was asked.
+        """
         turns = []
-        tasks = []
+        tool_runs = []
         for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
             if isinstance(sampled, PolicyError):
-                sibling.ended = f"the model failed: {sampled}"[:1000]
+                sibling.ended = f"the model failed: {sampled}"[:MAX_REASON_LENGTH]
                 group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
                 continue
             bench = self._bench(group, sibling)
             turns.append((group, sibling, sampled, sampling, asked, bench))
             seed = self._seed(group, sibling)
             numbered = sibling.episode.numbered
-            tasks.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
-        made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
-        rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
+            tool_runs.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
+        tool_results = self._rungs.run_all(tool_runs)
+        made = [_Turn(*turn, results) for turn, results in zip(turns, tool_results, strict=True)]
+        rows = [self._row(turn) for turn in made]  # changes the episodes; an error ends the run and forgets them
         return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
 
-    def _written(self, done: CarriedOut) -> StepResult:
+    def _write_step(self, done: CarriedOut) -> StepResult:
+        """Writes a step in one transaction; returns its result."""
         with self._built.ledger.begin() as connection:
             self.write(connection, done)
         return done.result
 
     def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
-        """Ends an episode that goes on. is_abandoned: its policy left it unfinished."""
+        """Ends an episode that goes on. is_abandoned: whether its policy left it unfinished."""
         sibling.ended = why
         sibling.is_abandoned = is_abandoned
         with self._built.ledger.begin() as connection:
@@ -277,7 +310,7 @@ class RolloutRunner:
 
     def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
         schema = self._tools.answer_schema if self._structured else None
-        seed = self._seed(group, sibling) % (1 << 31)
+        seed = self._seed(group, sibling) % (1 << 31)  # servers take seeds of 31 bits
         return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call, self._strict)
 
     def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
@@ -309,25 +342,25 @@ class RolloutRunner:
         StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
 
     def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
-        """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""
+        """Adds a turn to its episode, which may end it; returns the row of the turn and the cost of sampling."""
         group, sibling, sampled, sampling, asked, bench, answer = turn
         episode = sibling.episode
         number = len(sibling.episode.turns)
         row = sampled_row(sampled, episode.held, sampling)
-        learned = bench.learned()
+        own_proposals = bench.learned()
         episode.observe(sampled, answer.messages, answer.numbered)
-        sibling.memory.extend(learned)
+        sibling.memory.extend(own_proposals)
         sibling.ended = "finished by the model" if answer.finished else episode.ended
         policy_id = self._policy_id(group, sampled.policy)
         tokens = float(sampled.prompt_tokens + sampled.output_tokens)
-        cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
-        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(learned)}
-        new = NewTurn(
+        sampling_cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(own_proposals)}
+        new_turn = NewTurn(
             number,
             cursor,
             answer.calls,
             [to_json(message) for message in answer.messages],
-            bench.cost + cost,
+            bench.cost + sampling_cost,
             sampled.policy,
             row,
             asked=asked,
@@ -335,22 +368,27 @@ class RolloutRunner:
             policy_id=policy_id,
             untrainable=self._untrainable(sampled, sampling),
         )
-        return new, cost
+        return new_turn, sampling_cost
 
     def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
         """Returns why no policy gradient may use the turn; None if one may."""
         if sampling is None:
             return NOT_HERE
-        return NOT_SAMPLED if self._is_script else sampled.untrainable
+        if self._is_script:
+            return NOT_SAMPLED
+        return sampled.untrainable
 
     def _policy_id(self, group: Group, served: str) -> int:
-        """Returns the ledger's id of the policy that answered. A group with two policies is broken. served: its name in
-        the answer, which may be more exact than the name that was asked for."""
+        """Returns the ledger's id of the policy that answered. A second policy in a group breaks the group.
+
+        served: the policy's name in the answer, which may be more exact than the name that was asked for.
+        """
         if served not in self._policy_ids:
             with self._built.ledger.begin() as connection:
                 self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
         id_ = self._policy_ids[served]
-        group.policy_id = group.policy_id or (self._pins.policy_id if self._is_known else id_)
+        if not group.policy_id:
+            group.policy_id = self._pins.policy_id if self._has_known_weights else id_
         if id_ != group.policy_id:
             group.fault = group.fault or f"another policy answered: {served}"
         return id_

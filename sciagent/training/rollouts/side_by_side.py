@@ -1,4 +1,4 @@
-"""Runs the tool calls of many episodes side by side, and what they ask of fast and inline rungs in one batch.
+"""Runs the tool calls of many episodes side by side, and their candidates on fast and inline rungs in one batch.
 
 A tool call proposes in its middle and needs the result to go on. So each episode's calls run in a greenlet, which
 pauses at such a rung. When all episodes have paused or ended, each rung runs once for all of them. Nothing depends on
@@ -54,7 +54,8 @@ class FastRungs:
 
     def answer(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Lets the rung answer on the entries. Within a task it waits until all other tasks wait or have ended."""
-        if (hub := getcurrent().parent) is None:
+        hub = getcurrent().parent  # the greenlet of `run_all`; None outside of a task
+        if hub is None:
             self._answer(rung, entries)
         else:
             hub.switch((rung, entries))

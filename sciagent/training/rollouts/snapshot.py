@@ -1,8 +1,7 @@
 """The frozen snapshot of a campaign: all that the episodes of a group see of it.
 
-The beginnings of groups: which candidates of the campaign their episodes see.
-
-The workbench of a rollout: it sees the frozen snapshot and its own episode, and nothing of other episodes.
+`GroupBeginning` says which candidates of the campaign are in the snapshot; `take` takes the snapshot. `SnapshotBench`
+is the workbench of a rollout, which sees the snapshot and its own episode (`EpisodeMemory`), and no other episode.
 """
 
 from __future__ import annotations
@@ -33,8 +32,10 @@ from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.rollouts.side_by_side import FastRungs
-from sciagent.training.settings import BEGINNING, BEGINNINGS
+from sciagent.training.settings import BEGINNING_PATTERN, BEGINNINGS
 
+MAX_OPERATION_LENGTH = 100  # characters of a proposal's operation
+NO_DEPTH = -1  # depth of a proposal that has no place on the ladder
 _CC = t.campaign_candidate.c
 
 
@@ -44,12 +45,12 @@ class GroupBeginning(NamedTuple):
     of: Literal["now", "seeds"]
     """`now`: all that the campaign has; `seeds`: what it had before the first proposal of a model."""
     drawn: int | None
-    """Number of those with a score that are drawn by the seed of the group; None: all are seen."""
+    """Number of candidates with a score that the seed of the group draws; None: all are seen."""
 
 
 def beginning(text: str) -> GroupBeginning:
     """Reads `now`, `seeds`, or one of them with the number of drawn candidates, as in `seeds:8`. Raises UsageError."""
-    if re.match(BEGINNING, text) is None:
+    if re.match(BEGINNING_PATTERN, text) is None:
         raise UsageError(f'from: "{text}" is none of {BEGINNINGS}')
     of, _, number = text.partition(":")
     return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
@@ -58,15 +59,22 @@ def beginning(text: str) -> GroupBeginning:
 def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, seed: int) -> CandidatePart:
     """Returns the candidates that a group sees. seed: of the group."""
     end = None
-    if begins.of == "seeds" and (end := _first_of_a_model(connection, campaign_id)) is None:
-        end = next_seq(connection, campaign_id)
-    return CandidatePart(end, _drawn(connection, campaign_id, end, begins.drawn, seed) if begins.drawn else None)
+    if begins.of == "seeds":
+        end = _first_seq_of_model(connection, campaign_id)
+        if end is None:
+            end = next_seq(connection, campaign_id)
+    drawn_seqs = None
+    if begins.drawn:
+        drawn_seqs = _draw_seqs(connection, campaign_id, end, begins.drawn, seed)
+    return CandidatePart(end, drawn_seqs)
 
 
-def _drawn(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
-    mine = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
-    known = connection.execute(sa.select(_CC.seq).where(*mine).order_by(_CC.seq)).scalars().all()
-    return tuple(sorted(random.Random(seed).sample(known, min(number, len(known)))))
+def _draw_seqs(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
+    """Returns the sequence numbers of drawn candidates with a score, in order. end: as in `CandidatePart`."""
+    has_score = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
+    seqs = connection.execute(sa.select(_CC.seq).where(*has_score).order_by(_CC.seq)).scalars().all()
+    drawn_seqs = random.Random(seed).sample(seqs, min(number, len(seqs)))
+    return tuple(sorted(drawn_seqs))
 
 
 def next_seq(connection: Connection, campaign_id: int) -> int:
@@ -75,19 +83,25 @@ def next_seq(connection: Connection, campaign_id: int) -> int:
     return 0 if last is None else int(last) + 1
 
 
-def _first_of_a_model(connection: Connection, campaign_id: int) -> int | None:
+def _first_seq_of_model(connection: Connection, campaign_id: int) -> int | None:
     """Returns the lowest sequence number of a candidate that a model proposed; None if there is none."""
-    p = t.proposal.c
-    u = t.turn.c
-    query = sa.select(_CC.seq).join(t.proposal, p.id == _CC.proposal_id).join(t.turn, u.id == p.turn_id)
-    query = query.where(_CC.campaign_id == campaign_id, u.message.is_not(None))
-    seq = connection.execute(query.order_by(_CC.seq).limit(1)).scalar()
+    proposal = t.proposal.c
+    turn = t.turn.c
+    query = (
+        sa.select(_CC.seq)
+        .join(t.proposal, proposal.id == _CC.proposal_id)
+        .join(t.turn, turn.id == proposal.turn_id)
+        .where(_CC.campaign_id == campaign_id, turn.message.is_not(None))
+        .order_by(_CC.seq)
+        .limit(1)
+    )
+    seq = connection.execute(query).scalar()
     return None if seq is None else int(seq)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of the campaign when a group was opened. The episodes of the group see nothing newer of others."""
+    """The state of the campaign when a group was opened. The group's episodes see nothing newer but their own work."""
 
     watermark: int
     """Evidence up to this watermark is in the snapshot."""
@@ -115,21 +129,24 @@ class Snapshot:
         return [row.text for row in self.board[:SHOWN]]
 
     def to_json(self) -> Mapping[str, Any]:
-        stated: dict[str, Any] = {
+        content: dict[str, Any] = {
             "goal": self.goal,
             "digest": self.digest,
             "left": dict(self.left),
             "results": dict(self.results),
+            "board": [asdict(row) for row in self.board],
+            "recent": [dict(row) for row in self.recent],
         }
-        stated |= {"board": [asdict(row) for row in self.board], "recent": [dict(row) for row in self.recent]}
-        return stated if self.drawn is None else {**stated, "drawn": list(self.drawn)}
+        if self.drawn is not None:
+            content["drawn"] = list(self.drawn)
+        return content
 
 
 def take(connection: Connection, built: Built, begins: str = "now", seed: int = 0) -> Snapshot:
-    """Takes a snapshot: of the campaign as it is now, or of a part of it, with the whole budget.
+    """Takes a snapshot of the whole campaign with its remaining budget, or of a part of it with the whole budget.
 
-    begins: `now`, all candidates; `seeds`, what the campaign had before the first proposal of a model, so that all
-    groups see the same whenever they are opened; `now:N` or `seeds:N`, of these N that `seed` draws.
+    begins: `now`: all candidates. `seeds`: the candidates before the first proposal of a model; all groups see the
+    same, whenever they are opened. `now:N` or `seeds:N`: N of these candidates, drawn by `seed`.
     """
     campaign_id = built.row.id
     part = part_of(connection, campaign_id, beginning(begins), seed)
@@ -142,7 +159,7 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
         digest=briefing.digest(connection, built, part),
         left=briefing.left(connection, built) if part.is_whole else briefing.whole_budget(built, connection),
         board=tuple(best.values()),
-        results={one.key: lines[id_] for id_, one in best.items()},
+        results={scored.key: lines[id_] for id_, scored in best.items()},
         recent=tuple(briefing.recent(connection, built, LOOK, part)),
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
@@ -151,11 +168,11 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
 
 def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapshot:
     """Returns the snapshot that a group keeps."""
-    known = dict(row.snapshot)
+    texts = dict(row.snapshot)
     part = row.part
-    known.pop("drawn", None)
-    board = tuple(Scored(**row) for row in known.pop("board"))
-    recent = tuple(Past(**row) for row in known.pop("recent"))  # type: ignore[typeddict-item]
+    texts.pop("drawn", None)  # `part` has them
+    board = tuple(Scored(**cells) for cells in texts.pop("board"))
+    recent = tuple(Past(**cells) for cells in texts.pop("recent"))  # type: ignore[typeddict-item]
     return Snapshot(
         row.snapshot_watermark,
         row.snapshot_seq,
@@ -163,7 +180,7 @@ def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapsho
         recent=recent,
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
-        **known,
+        **texts,
     )
 
 
@@ -268,8 +285,9 @@ class SnapshotBench(AgentWorkbench):
         return sum((entry.charged for entry in self._entries), Cost())
 
     def best(self, n: int) -> list[Scored]:
-        rows = [*self._snapshot.board, *self._memory.scored(self._snapshot.seq)]
-        return sorted(rows, key=lambda row: (-row.score, row.seq))[:n]
+        scored = [*self._snapshot.board, *self._memory.scored(self._snapshot.seq)]
+        scored.sort(key=lambda row: (-row.score, row.seq))
+        return scored[:n]
 
     def recent(self, n: int) -> list[Past]:
         return [*self._memory.recent(), *self._snapshot.recent][:n]
@@ -290,7 +308,7 @@ class SnapshotBench(AgentWorkbench):
         return {key for key in keys if key in self._snapshot.keys or key in self._memory}
 
     def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
-        """Returns nothing: an episode is compared with its own proposals, since others would be a channel."""
+        """Returns no candidates: the candidates of other episodes would be a channel between episodes."""
         return []
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
@@ -303,18 +321,19 @@ class SnapshotBench(AgentWorkbench):
         return [self._own(entry) for entry in self._entries]
 
     def _own(self, entry: BenchEntry) -> OwnProposal:
-        out = entry.out()
+        shown = entry.out()
         place = entry.place
+        rungs_with_lines = [rung for rung in self._built.fast if rung.rules.is_terminal or not rung.is_fast]
         return OwnProposal(
-            text=entry.notation or out.text,
-            key=out.key,
-            status=out.status,
-            standing=out.standing,
-            reason=str(out.reason or ""),
-            operation=entry.given.operation[:100],
+            text=entry.notation or shown.text,
+            key=shown.key,
+            status=shown.status,
+            standing=shown.standing,
+            reason=str(shown.reason or ""),
+            operation=entry.given.operation[:MAX_OPERATION_LENGTH],
             score=None if place is None else place.score,
-            depth=-1 if place is None else place.depth,
-            lines=self.lines_on(entry, [r for r in self._built.fast if r.rules.is_terminal or not r.is_fast]),
+            depth=NO_DEPTH if place is None else place.depth,
+            lines=self.lines_on(entry, rungs_with_lines),
         )
 
 

@@ -47,7 +47,7 @@ def test_a_stopped_pool_starts_nothing(recipe: Path) -> None:
 def test_a_campaign_that_another_process_runs_is_asked_for_again(
     recipe: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(evaluating, "PAUSE", 0.1)
+    monkeypatch.setattr(evaluating, "PAUSE_SECONDS", 0.1)
     place = str(recipe.parent / "s.db")
     spec = load_evaluation(recipe).model_copy(update={"tasks": ("low.yaml",), "seeds": (1,)})
     evaluation = Evaluation(spec, recipe.parent, Ledger(place), workers=workers)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sciagent.training.learner.rows import EpisodeTurns, RowTurn, TrainingRow
-from sciagent.training.learner.values import explained_variance, of_turns, returns_to_go, sibling_means, valued_rows
+from sciagent.training.learner.values import (
+    explained_variance,
+    returns_to_go,
+    sibling_means,
+    turn_advantages,
+    valued_rows,
+)
 from sciagent.training.settings import CriticSettings
 
 HALF = CriticSettings(discount=0.5, decay=0.5)
@@ -22,12 +28,12 @@ def row(episode: str, rewards: tuple[float | None, ...], *numbers: int, group: s
 
 def test_advantages_are_those_computed_by_hand() -> None:
     # surprises: 1 + 0.5 * 4 - 2 = 1; 0 + 0.5 * 8 - 4 = 0; 6 - 8 = -2; each carries a quarter of the next one
-    found = of_turns([1.0, 0.0, 6.0], {0: 2.0, 1: 4.0, 2: 8.0}, HALF)
+    found = turn_advantages([1.0, 0.0, 6.0], {0: 2.0, 1: 4.0, 2: 8.0}, HALF)
     assert found == {2: -2.0, 1: -0.5, 0: 0.875}
 
 
 def test_turns_without_tokens_earn_for_the_turn_before_them() -> None:
-    found = of_turns([5.0, 1.0, 2.0, 3.0], {1: 1.0, 3: 1.0}, CriticSettings(decay=1.0))
+    found = turn_advantages([5.0, 1.0, 2.0, 3.0], {1: 1.0, 3: 1.0}, CriticSettings(decay=1.0))
     assert found == {3: 2.0, 1: 5.0}, "what came before the first value is not foreseen by anything"
 
 

@@ -100,7 +100,7 @@ def test_groups_whose_siblings_earned_the_same_are_replaced_up_to_a_bound(gather
 def test_what_an_ended_process_left_is_taken_up_and_not_done_again(gatherer_of: Any) -> None:
     gatherer = gatherer_of()
     step, policy = gatherer.gather(1, Stated(alike=0)), Stated(alike=0)
-    gatherer._waves._held = gatherer._waves._known()
+    gatherer._waves._begun_groups = gatherer._waves._read_begun_groups()
     again = gatherer.gather(1, policy)
     assert policy.asked == 0 and again.trained == step.trained
     assert [row.advantages for group in again.trained for row in group.rows]
