@@ -44,7 +44,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import campaign_counts, values
 from sciagent.store.views.values import LedgerValue, ValueFilter
 from sciagent.verification import registry
@@ -194,7 +194,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
 
 
 def _brief(row: LedgerValue) -> Mapping[str, Any]:
-    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT else "verify")
+    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT_VERIFIER else "verify")
     return {
         "candidate": row.text,
         "property": row.property,

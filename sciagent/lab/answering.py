@@ -273,7 +273,7 @@ def _correct(
 def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
     """Returns the evidence of a task that is done, and its revision."""
     of = [task.candidate_id]
-    return evidence.latest(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
+    return evidence.latest_with_revision(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
 
 
 def _kind(finding: Finding) -> str:

@@ -197,7 +197,7 @@ class _Writer:
         connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
         finding = verifier.read(candidate, answer)
-        current = evidence.latest(connection, [id_], verifier.computation, key.replicate).get(id_)
+        current = evidence.latest_with_revision(connection, [id_], verifier.computation, key.replicate).get(id_)
         if current is not None and _values(current[0].measured) == _values(finding.measured):
             self.report.known += 1
             return

@@ -148,7 +148,7 @@ def _structures(campaign_id: int, position: Position, computation: Computation, 
         .select_from(t.candidate)
         .join(t.current_evidence, _E.candidate_id == _C.id)
         .join(t.artifact, _A.evidence_id == _E.id)
-        .where(went_on, evidence.under(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
+        .where(went_on, evidence.is_of_computation(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
         .where(_A.media_type == media_type, _A.size <= MAX_FILE)
     )
 

@@ -21,7 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results import pooled
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT, measured_of, under
+from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of
 
 _CC = t.campaign_candidate.c
 _CE = t.current_evidence.c
@@ -205,7 +205,7 @@ def imported_answers(
 
     units: those of a campaign; None: each value is in the unit that it came with.
     """
-    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)]
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]
     return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
 
 
@@ -230,7 +230,7 @@ def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
 
 def is_of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
     """A condition that selects the current evidence of this rung, and of the properties derived after it."""
-    return under(rung.computation, rung.derived.values())
+    return is_of_computation(rung.computation, rung.derived.values())
 
 
 def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:

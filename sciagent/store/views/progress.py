@@ -29,7 +29,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views.candidates import is_of_rung, rung_values
 from sciagent.store.views.episodes import booked_for_jobs, turn_cost
 from sciagent.store.views.queries import booked, stream, with_proposer
@@ -179,7 +179,7 @@ def objective_values(
 CHUNK = 500
 FIRST = 10  # number of shared hits that are named
 _LITERAL: sa.ColumnElement[str] = sa.literal_column(
-    f"'{IMPORT}'"
+    f"'{IMPORT_VERIFIER}'"
 )  # the index of imported evidence serves no bound parameter on SQLite
 
 
@@ -202,7 +202,7 @@ def pairs(
     them. A candidate has one pair for each combination of levels.
     """
     e = t.current_evidence.c
-    from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT)
+    from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT_VERIFIER)
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
         _CC.campaign_id == row.id,
         _CC.is_hit.in_([True, False]),
@@ -226,7 +226,7 @@ def _replicates(
     e = t.current_evidence.c
     q = t.quantity.c
     p = t.property_.c
-    of_source = e.verifier == IMPORT if rung is None else is_of_rung(rung)
+    of_source = e.verifier == IMPORT_VERIFIER if rung is None else is_of_rung(rung)
     evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (

@@ -17,7 +17,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.results.evidence import CENSORED, IMPORT
+from sciagent.store.results.evidence import CENSORING_BY_TEXT, IMPORT_VERIFIER
 
 PAGE = 1000
 
@@ -166,14 +166,14 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
         .join(t.level, level.id == q.level_id)
-        .where(e.verifier == IMPORT)
+        .where(e.verifier == IMPORT_VERIFIER)
         .order_by(level.label, e.candidate_id, e.id)
     )
     unit = properties()[property_name].unit
     replicates: dict[str, dict[int, list[Quantity]]] = {}
     files: dict[str, dict[str, int]] = {}
     for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
-        quantity = Quantity(value, unit, uncertainty, CENSORED[censoring])
+        quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
         file = file_of(source)
         counts = files.setdefault(label, {})
