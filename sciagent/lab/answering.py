@@ -74,7 +74,7 @@ def restate(connection: Connection, built: Built, candidate_id: int, computation
     another notebook, keeps its place and gets an event that says so.
     """
     names = []
-    for campaign_id, name in campaigns.with_rung(connection, candidate_id, computation):
+    for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
         try:
             other = built if campaign_id == built.row.id else open_within(connection, built.ledger, name)
         except SciagentError as error:

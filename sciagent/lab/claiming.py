@@ -60,7 +60,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
     campaign_ids = set()
     for built, task_id in several:
         task, rung = task_and_rung(connection, built, task_id)
-        shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
+        shared = campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation)
         campaign_ids |= {id_ for id_, _ in shared}
     for campaign_id in sorted(campaign_ids):
         watermarks.lock(connection, campaign_id)

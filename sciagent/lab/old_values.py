@@ -180,7 +180,7 @@ class _Writer:
         computation = self.rung.verifier.computation
         among = {self.built.row.id}
         for candidate_id in candidate_ids:
-            among |= {id_ for id_, _ in campaigns.with_rung(self.connection, candidate_id, computation)}
+            among |= {id_ for id_, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation)}
         for campaign_id in sorted(among):
             watermarks.lock(self.connection, campaign_id)
 

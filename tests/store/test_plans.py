@@ -110,7 +110,7 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
 
 CLAIM = leases.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
-    "cancelled_before": lambda c, i: jobs.cancelled_before(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
+    "cancelled_before": lambda c, i: jobs.cancelled_places(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
     "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),

@@ -1,7 +1,7 @@
 """Submits the ledger's queued jobs to a cluster, and returns to the queue the jobs that the cluster did not run.
 
-`SlurmController` does the work, step by step. `SubmitFailures` counts what goes wrong and warns campaigns. The functions
-below them group jobs into elements and name the elements.
+`SlurmController` does the work, step by step. `SubmitFailures` counts what goes wrong and warns campaigns. The
+functions below them group jobs into elements and name the elements.
 """
 
 from __future__ import annotations
@@ -427,8 +427,8 @@ def ledger_variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
         else:
             raise SlurmError(
                 "the URL of the ledger holds a password, and Slurm keeps what it is given in files: write the URL into "
-                f"a file of mode 600 that the nodes see, and set {LEDGER_FILE_VARIABLE} to it instead of {LEDGER_VARIABLE}; or leave "
-                f"the password to ~/.pgpass; or, if you want it so, name {LEDGER_VARIABLE} in pass_environment of "
-                f"{site.site}"
+                f"a file of mode 600 that the nodes see, and set {LEDGER_FILE_VARIABLE} to it instead of "
+                f"{LEDGER_VARIABLE}; or leave the password to ~/.pgpass; or, if you want it so, name {LEDGER_VARIABLE} "
+                f"in pass_environment of {site.site}"
             )
     return {name: value for name, value in values.items() if name not in set_by_profile}

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
 ORDER = (JobState.RUNNING, JobState.QUEUED, JobState.QUARANTINED, JobState.FAILED, JobState.CANCELLED, JobState.DONE)
 _J = t.job.c
@@ -129,7 +129,7 @@ def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)
     query = (
         sa.select(_J.id, *names, *of_job, a.owner, sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at))
-        .select_from(NAMED.outerjoin(t.attempt, a.id == newest))
+        .select_from(JOBS_WITH_NAMES.outerjoin(t.attempt, a.id == newest))
         .where(among(connection, _J.id, job_ids))
     )
     ended = sa.select(a.job_id, a.outcome, a.reason, sa.func.coalesce(a.detail, ""))

@@ -32,7 +32,7 @@ _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state 
 
 def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
     """Offer queued jobs to workers. offers: {job id: offer}."""
-    rows = [{"of": job_id, "external": None, **jobs.offered(offer)} for job_id, offer in offers.items()]
+    rows = [{"of": job_id, "external": None, **jobs.offer_columns(offer)} for job_id, offer in offers.items()]
     execute_many(connection, _OFFER, rows)
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import CORES, GPU, JobState, in_words, read
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
 # a worker without a report for this time counts as dead; it reports four times in it
@@ -164,7 +164,7 @@ def running(connection: Connection, limit: int = 1000, campaign_id: int | None =
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
         .add_columns(first_name.correlate(t.job).scalar_subquery())
-        .select_from(NAMED.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
+        .select_from(JOBS_WITH_NAMES.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)

@@ -284,7 +284,7 @@ _TASKS = (
         _S.code,
         t.job.c.created_at,
     )
-    .select_from(jobs.NAMED.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
+    .select_from(jobs.JOBS_WITH_NAMES.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
     .outerjoin(t.attempt, sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING))
     .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
 )

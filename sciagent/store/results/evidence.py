@@ -47,7 +47,7 @@ class NewEvidence:
     why: str | None = None
     supersedes: int | None = None
     """Id of the evidence that this revision replaces."""
-    reusable_query: bool = True
+    reusable: bool = True
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.views.campaign_counts import spent_by_rung
 
 QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
@@ -172,7 +172,7 @@ def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
     names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.text)
     query = (
         sa.select(_J.id, *names, _A.state, _A.outcome, _A.reason, _A.detail, _A.owner, _A.ended_at)
-        .select_from(NAMED.join(t.attempt, _A.job_id == _J.id))
+        .select_from(JOBS_WITH_NAMES.join(t.attempt, _A.job_id == _J.id))
         .where(among(connection, _A.id, ids))
         .order_by(_A.ended_at.desc())
     )
