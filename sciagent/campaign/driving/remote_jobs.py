@@ -22,7 +22,7 @@ from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
-from sciagent.store.job_queue.offers import Ended, Out
+from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
 from sciagent.store.job_queue.workers import cannot, capacity
 
 
@@ -30,7 +30,7 @@ from sciagent.store.job_queue.workers import cannot, capacity
 class OfferedJob:
     """A job that was offered and is not settled yet."""
 
-    out: Out
+    out: OutstandingJob
     position: Position
     declared: Cost | None
     reservation: Cost
@@ -47,12 +47,12 @@ def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung
     }
 
 
-def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[Ended]:
+def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[EndedJob]:
     """Places the candidates of those of the jobs that have ended; returns the ends. out: jobs by id."""
     if not out:
         return []
     with session.built.ledger.read() as connection:
-        ended = offers.ended(connection, {id_: job.out for id_, job in out.items()})
+        ended = offers.ended_jobs(connection, {id_: job.out for id_, job in out.items()})
     if ended:
         with session.begin() as connection:
             settlings = [
@@ -72,7 +72,7 @@ def _waits(connection: Connection, session: DriverSession, job: OfferedJob) -> b
     return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
 
-def _settling(end: Ended, job: OfferedJob) -> Settling:
+def _settling(end: EndedJob, job: OfferedJob) -> Settling:
     candidate_id = job.out.candidate_id
     finding = None
     if end.state is not JobState.DONE and end.outcome is not None:
@@ -137,7 +137,7 @@ class RemoteJobs(Crew):
 
     def _add(self, planned: Mapping[int, PlannedJob], seen: Mapping[int, int]) -> None:
         for id_, job in planned.items():
-            out = Out(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
+            out = OutstandingJob(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
             self._offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
 
     def launch(self) -> int:
@@ -213,7 +213,7 @@ class RemoteJobs(Crew):
         session.purchasing.pool.touch(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
 
-    def _account(self, end: Ended) -> OfferedJob:
+    def _account(self, end: EndedJob) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""
         job = self._out.pop(end.job_id)
         budget = self.session.budget

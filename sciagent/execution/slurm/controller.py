@@ -363,7 +363,7 @@ class SubmitFailures:
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
             for job_ids, warning in warnings:
-                for campaign_id in offers.rungs_of(connection, job_ids).values():
+                for campaign_id in offers.campaigns_by_rung(connection, job_ids).values():
                     by_campaign[campaign_id] = warning
             for campaign_id, warning in by_campaign.items():
                 campaigns.set_slurm_warning(connection, campaign_id, warning)
