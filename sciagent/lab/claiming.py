@@ -217,7 +217,7 @@ def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, w
     cost = _cost(connection, rung, task)
     is_soon = db_now(connection) - begun <= GIVE_BACK
     if is_soon:
-        spend.give_back(connection, claim.attempt_id)
+        spend.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
     kept = {} if is_soon else cost
     outcome = Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000]

@@ -270,7 +270,7 @@ def _campaign(
     place = standings.get(connection, row.id, candidate_id)
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
-    people = directives.on(connection, row.id, candidate_id)
+    people = directives.directives_on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None

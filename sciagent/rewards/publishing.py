@@ -192,7 +192,7 @@ def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[
     Without a stated watermark that is a new one, unless nothing has been written since the last version. Rows of the
     campaign below it are a fixed set from then on. Raises UsageError for a watermark in the future.
     """
-    watermarks.settle(connection, [campaign_id])
+    watermarks.wait_for_noted_rows(connection, [campaign_id])
     now = read_watermark(connection)
     previous = rewards.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:

@@ -62,7 +62,9 @@ class BudgetTracker(Budget):
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
         for i, rung in enumerate(built.paid):
-            waiting = standings.waiting(connection, built.row.id, rung.rules.position, by_score=True, limit=LOOK)
+            waiting = standings.waiting_candidates(
+                connection, built.row.id, rung.rules.position, by_score=True, limit=LOOK
+            )
             yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[i:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:

@@ -53,7 +53,7 @@ class Mailbox:
         that writes a directive may change them."""
         session = self._session
         self._looked_at = time.monotonic()
-        if not (new := directives.since(connection, session.built.row.id, self._last)):
+        if not (new := directives.directives_since(connection, session.built.row.id, self._last)):
             return False
         self._last = new[-1].id
         self._unread += new

@@ -23,7 +23,7 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
-from sciagent.store.job_queue.workers import cannot, capacity
+from sciagent.store.job_queue.workers import capacity, impossible_request_text
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class OfferedJob:
 def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung]) -> dict[int, OfferedJob]:
     """Returns the jobs of these rungs that are offered or running, by id."""
     positions = {rung.id: rung.rules.position for rung in rungs}
-    held = spend.held(connection, built.row.id)
+    held = spend.reserved_by_job(connection, built.row.id)
     return {
         out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
         for out in offers.outstanding(connection, built.row.id)
@@ -192,7 +192,7 @@ class RemoteJobs(Crew):
             can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
-                why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                why = f'rung "{label}": {impossible_request_text(queue_of(rung), rung.holds, can)}'
                 self.unheld[label] = why
                 if before.get(label) != why:
                     log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
@@ -242,7 +242,7 @@ class RemoteJobs(Crew):
         if not self._out:
             return
         seen = offers.last_attempts(connection, list(self._out))
-        held = spend.held(connection, self.session.built.row.id)
+        held = spend.reserved_by_job(connection, self.session.built.row.id)
         for id_, job in self._out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))

@@ -91,7 +91,7 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
         case = _Case(connection, built, named)
         if not case.steering.blocks_scheduling:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
-        vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
+        vetoes = [d for d in directives.directives_on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
         before = vetoes[-1].payload.get("before") if vetoes else None
         return case.settled(Verb.RELEASE, before=Place.from_columns(before) if before else None)

@@ -297,12 +297,12 @@ class LedgerPool(CandidatePool):
         touched = sorted(self._touched)
         self._touched = set()
         for start in range(0, len(touched), CHUNK):
-            rows = standings.of(connection, self._built.row.id, touched[start : start + CHUNK])
+            rows = standings.standings_of(connection, self._built.row.id, touched[start : start + CHUNK])
             self._place(connection, rows)
             seen += len(rows)
         return seen
 
-    def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _enter(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Adds new candidates, in order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
         self._enter_rows(ids)
@@ -312,7 +312,7 @@ class LedgerPool(CandidatePool):
             self._describe([loaded.get(id_) for id_ in ids])
             self._order(connection, ids, loaded)
         elif self.lots is not None:
-            keys = laws.keys(connection, ids)
+            keys = laws.candidate_keys(connection, ids)
             self.lots[len(self.ids) - len(ids) :] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         self._place(connection, rows)
 
@@ -324,7 +324,7 @@ class LedgerPool(CandidatePool):
         """Writes the order of the last added rows. ids: of these rows."""
         keys = {id_: candidate.key for id_, candidate in loaded.items()}
         if others := [id_ for id_ in ids if id_ not in keys]:
-            keys |= laws.keys(connection, others)
+            keys |= laws.candidate_keys(connection, others)
         assert self.order is not None
         self.order[len(self.ids) - len(ids) :] = order_of(keys[id_] for id_ in ids)
 
@@ -349,7 +349,7 @@ class LedgerPool(CandidatePool):
         subject = self._built.subject
         self.structures.add([subject.structure(subject.notation(each)) if each else None for each in loaded])
 
-    def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _place(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Writes standings and answers of candidates."""
         if not rows:
             return
@@ -366,7 +366,7 @@ class LedgerPool(CandidatePool):
             self._observe(connection, asked, at)
             self._observe_fast(connection, [r.candidate_id for r in asked], at)
 
-    def _observe(self, connection: Connection, rows: Sequence[standings.Stands], at: dict[int, int]) -> None:
+    def _observe(self, connection: Connection, rows: Sequence[standings.CandidateStanding], at: dict[int, int]) -> None:
         """Writes the answers of paid rungs. at: rows in the pool, by ledger id."""
         for row in at.values():
             self.known.pop(row, None)
@@ -401,7 +401,7 @@ class LedgerPool(CandidatePool):
 
     def _learn(self, connection: Connection, campaign_id: int) -> None:
         """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
-        ids = standings.climbed(connection, campaign_id, SHARED)
+        ids = standings.ids_with_answers(connection, campaign_id, SHARED)
         by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in self._columns}}
         paid = {c.rung for c in self._columns if c.at != KNOWN}
         answered = [i for i in ids if any(i in by_rung[p] for p in paid)]
@@ -416,12 +416,12 @@ class LedgerPool(CandidatePool):
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
-    ) -> dict[int, pooled.Values | None]:
+    ) -> dict[int, pooled.PooledValues | None]:
         rung = self._built.rungs[position]
         derived = [prop.settings_hash for prop in rung.spec.derived]
         return pooled.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
-    def _write(self, row: int, position: Position, values: pooled.Values | None) -> None:
+    def _write(self, row: int, position: Position, values: pooled.PooledValues | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(self._columns):
             if observed.rung == position:

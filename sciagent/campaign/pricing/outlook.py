@@ -32,7 +32,7 @@ MANY = 10_000  # number of candidates above which rebuilding the law takes more 
 
 def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    if (n := campaign_counts.members(connection, row.id)) > MANY:
+    if (n := campaign_counts.n_candidates(connection, row.id)) > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
         return Outlook(text=text)
     try:

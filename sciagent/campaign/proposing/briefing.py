@@ -116,7 +116,7 @@ def numbered(connection: Connection, built: Built) -> list[str]:
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line `#1 TEXT: score; results` per best candidate."""
-    top = standings.top(connection, built.row.id, SHOWN, part)
+    top = standings.best_scored(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
         f"#{place} {'; '.join([f'{text}: score {score:.2f}', *results[id_]])}"
@@ -151,7 +151,7 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
 def _classes(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line per frequent family of the latest candidates, with counts of hits and rejections."""
     lines = []
-    tried = candidates.tried(connection, built.row.id, MANY, CLASSES, part)
+    tried = candidates.results_by_family(connection, built.row.id, MANY, CLASSES, part)
     notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
     for scaffold in tried:
         skeleton = built.subject.features(notations[scaffold.first]).family[:100] or built.subject.words.no_family

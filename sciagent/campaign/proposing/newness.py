@@ -36,8 +36,8 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
     """
     known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
     fresh = {key: found for key, found in described if key not in known_keys}
-    old = candidates.known(connection, (found.family_hash for found in fresh.values()))
-    unsure = bool(fresh) and bool(candidates.without(connection, 1))
+    old = candidates.known_families(connection, (found.family_hash for found in fresh.values()))
+    unsure = bool(fresh) and bool(candidates.candidates_without_family(connection, 1))
     earlier = _latest(connection, subject) if fresh else []
     noted: list[Note] = []
     for key, found in described:
@@ -52,7 +52,7 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
 
 
 def _latest(connection: Connection, subject: Subject) -> list[Features]:
-    texts = candidates.latest(connection, subject.name, COMPARED)
+    texts = candidates.latest_texts(connection, subject.name, COMPARED)
     notations = candidates.notations(connection, subject, texts)
     return [subject.features(notations[id_]) for id_ in texts]
 
@@ -71,12 +71,14 @@ def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Fe
 
 def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
     """Stores the families of new candidates, by ledger id, and of `FILLED` earlier candidates without one."""
-    candidates.write(connection, {id_: found.family_hash for id_, found in fresh.items()})
-    older = candidates.without(connection, FILLED)
+    candidates.write_families(connection, {id_: found.family_hash for id_, found in fresh.items()})
+    older = candidates.candidates_without_family(connection, FILLED)
     for kind in sorted({kind for _, kind, _ in older}):
         of_kind = subject if kind == subject.name else subject_of(kind)
         notations = candidates.notations(connection, of_kind, {id_: text for id_, its, text in older if its == kind})
-        candidates.write(connection, {id_: of_kind.features(text).family_hash for id_, text in notations.items()})
+        candidates.write_families(
+            connection, {id_: of_kind.features(text).family_hash for id_, text in notations.items()}
+        )
 
 
 MOST = 10_000  # candidates; those with the best score
@@ -84,7 +86,7 @@ MOST = 10_000  # candidates; those with the best score
 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
     """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
-    rows = standings.top(connection, built.row.id, n, part)
+    rows = standings.best_scored(connection, built.row.id, n, part)
     notations = candidates.notations(connection, built.subject, {row[0]: row[2] for row in rows})
     return {
         id_: Scored(key, notations[id_], value, depth, seeds, seq, operation or "")

@@ -121,7 +121,7 @@ class ScriptSource:
         number = self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
         with built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         cursor = self._proposer.turn(
             bench, Turn(number, turn_seed(built, self._slot.number, number), self._cursor), limit
         )

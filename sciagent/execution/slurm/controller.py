@@ -121,7 +121,7 @@ class SlurmController(Executor):
         """Handle the elements that have ended, and return the tasks of those that still wait or run."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
-            reservations = external_jobs.reserved(connection, self._queues)
+            reservations = external_jobs.reserved_jobs(connection, self._queues)
         reserved_elements = {name for name, _ in reservations.values()}
         alive = list[ElementTask]()
         for array, elements in states.items():
@@ -150,7 +150,7 @@ class SlurmController(Executor):
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
-        for job_id in external_jobs.free(connection, job_ids, lost):
+        for job_id in external_jobs.free_reservations(connection, job_ids, lost):
             detail = "its element in the cluster never ran it"
             completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
@@ -160,7 +160,7 @@ class SlurmController(Executor):
         spooled_tokens: tokens of the arrays in the spool.
         """
         with self._ledger.read() as connection:
-            reserved = external_jobs.reserved(connection, self._queues)
+            reserved = external_jobs.reserved_jobs(connection, self._queues)
         forgotten = [
             job_id
             for job_id, (name, seconds) in reserved.items()
@@ -204,7 +204,7 @@ class SlurmController(Executor):
         by_request: dict[ResourceRequest, list[JobGroup]] = {}
         elements = list(alive)
         self._jobs_left_to_elements = False
-        for group in grouped(external_jobs.waiting(connection, self._queues, self._site.max_array)):
+        for group in grouped(external_jobs.waiting_jobs(connection, self._queues, self._site.max_array)):
             n_fitting = sum(1 for element in elements if fits_element(group, element))
             if n_fitting >= self._slots:
                 self._jobs_left_to_elements = True

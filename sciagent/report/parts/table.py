@@ -23,7 +23,7 @@ from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import queries
 from sciagent.store.views.candidates import (
     EvidenceAnswer,
-    Ranked,
+    RankedCandidate,
     candidate_pages,
     fits_by_rung,
     imported_answers,
@@ -61,7 +61,7 @@ class MeasuredColumn:
 class Entry:
     """A candidate with its answers."""
 
-    candidate: Ranked
+    candidate: RankedCandidate
     answers: list[EvidenceAnswer]
     """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates, not
     calibrated."""

@@ -164,7 +164,7 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     column_names = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
     query = sa.select(*(c[name] for name in column_names), t.campaign.c.spec["derived"]).join(t.campaign)
     rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
-    fits = watermarks.current(connection, campaign_id)
+    fits = watermarks.current_fits(connection, campaign_id)
     ladder = []
     stated_properties = ()
     for *values, stated_in_spec in rows:

@@ -24,9 +24,9 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.results import evidence
 from sciagent.store.results.candidates import names_of
 
-SHOWN = 12  # hexadecimal digits of a key in messages
+SHOWN_DIGITS = 12  # hexadecimal digits of a key in messages
 MAX_NAME = 100  # characters of a name in messages
-MAX_FILE = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Larger files, in bytes, are not compared."""
 _A = t.artifact.c
 _C = t.candidate.c
@@ -72,7 +72,7 @@ class ValueWindow(NamedTuple):
     """Upper limit, in the same unit."""
 
 
-def relaxed(
+def relaxed_structures(
     connection: Connection,
     campaign_id: int,
     candidate_ids: Sequence[int],
@@ -91,11 +91,13 @@ def relaxed(
     first: dict[int, RelaxedStructure] = {}
     for row in connection.execute(query):
         first.setdefault(row.candidate_id, RelaxedStructure(*row))  # of replicates the first
-    arrived = {stands.candidate_id: stands.seq for stands in standings.of(connection, campaign_id, list(first))}
+    arrived = {
+        stands.candidate_id: stands.seq for stands in standings.standings_of(connection, campaign_id, list(first))
+    }
     return sorted(first.values(), key=lambda structure: arrived[structure.candidate_id])
 
 
-def near(
+def similar_structures(
     connection: Connection,
     campaign_id: int,
     structure: RelaxedStructure,
@@ -149,7 +151,7 @@ def _structures(campaign_id: int, position: Position, computation: Computation, 
         .join(t.current_evidence, _E.candidate_id == _C.id)
         .join(t.artifact, _A.evidence_id == _E.id)
         .where(went_on, evidence.is_of_computation(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
-        .where(_A.media_type == media_type, _A.size <= MAX_FILE)
+        .where(_A.media_type == media_type, _A.size <= MAX_FILE_BYTES)
     )
 
 
@@ -176,7 +178,7 @@ def write(
     connection.execute(sa.insert(t.likeness), new)
 
 
-def of_many(
+def likenesses_of(
     connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int | None = None
 ) -> dict[int, Likeness]:
     """Returns the likenesses of those of the candidates that have one, by candidate id. as_of: a watermark; what was
@@ -196,6 +198,6 @@ def of_many(
     found = {}
     for candidate_id, position, of_id, text, key in rows:
         name = identifier_text(names.get(of_id, {}))[:MAX_NAME]
-        in_brackets = f"{name}; {key[:SHOWN]}" if name else key[:SHOWN]
+        in_brackets = f"{name}; {key[:SHOWN_DIGITS]}" if name else key[:SHOWN_DIGITS]
         found[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
     return found

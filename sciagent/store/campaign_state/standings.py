@@ -16,7 +16,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c
-_ONE_OF = sa.update(t.campaign_candidate).where(
+_UPDATE_ONE = sa.update(t.campaign_candidate).where(
     _CC.campaign_id == sa.bindparam("in_campaign"), _CC.candidate_id == sa.bindparam("of")
 )
 
@@ -55,7 +55,7 @@ def update(connection: Connection, campaign_id: int, candidate_id: int, **values
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
     """Set columns of several candidates. values: {candidate id: columns}, with the same column names for each."""
     rows = [{"of": id_, **columns} for id_, columns in values.items()]
-    execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
+    execute_many(connection, _UPDATE_ONE, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
@@ -81,7 +81,7 @@ def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
     return connection.execute(query).mappings().one_or_none()
 
 
-class Stands(NamedTuple):
+class CandidateStanding(NamedTuple):
     """The standing of one candidate."""
 
     candidate_id: int
@@ -96,47 +96,48 @@ class Stands(NamedTuple):
     """Score from the evidence so far, in (0, 1]; None without evidence."""
 
 
-_STANDS = sa.select(*(_CC[name] for name in Stands._fields))
+_STANDING_QUERY = sa.select(*(_CC[name] for name in CandidateStanding._fields))
 
 
-def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
+def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[CandidateStanding]:
     """Candidates whose sequence number is at least `first`, in order."""
-    query = _STANDS.where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
-    return _stands(connection, query)
+    query = _STANDING_QUERY.where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
+    return _standings(connection, query)
 
 
-def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
+def standings_of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[CandidateStanding]:
     """Standings of those of the candidates that belong to the campaign."""
     mine = among(connection, _CC.candidate_id, candidate_ids)
-    return _stands(connection, _STANDS.where(_CC.campaign_id == campaign_id, mine))
+    return _standings(connection, _STANDING_QUERY.where(_CC.campaign_id == campaign_id, mine))
 
 
-def _stands(connection: Connection, query: sa.Select[Any]) -> list[Stands]:
+def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateStanding]:
     return [
-        Stands(id_, seq, Standing(standing), *rest) for id_, seq, standing, *rest in connection.execute(query).all()
+        CandidateStanding(id_, seq, Standing(standing), *rest)
+        for id_, seq, standing, *rest in connection.execute(query).all()
     ]
 
 
-def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
+def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> list[int]:
     """Ids of candidates with an answer from any rung: hits first, then by utility, depth and score."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     return list(connection.execute(query.order_by(*t.BEST_FIRST).limit(limit)).scalars())
 
 
-def settled(connection: Connection, campaign_id: int) -> list[int]:
+def settled_ids(connection: Connection, campaign_id: int) -> list[int]:
     """Ids of the settled candidates, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.standing == Standing.SETTLED)
     return list(connection.execute(query.order_by(_CC.position, _CC.seq)).scalars())
 
 
-def decided_on(connection: Connection, rung_id: int) -> set[int]:
+def ids_decided_on(connection: Connection, rung_id: int) -> set[int]:
     """Ids of the candidates for which a rung was started or its evidence reused."""
     d = t.decision.c
     query = sa.select(d.candidate_id).where(d.rung_id == rung_id, d.action.in_(("run", "reuse")))
     return set(connection.execute(query).scalars())
 
 
-def waiting(
+def waiting_candidates(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
     """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
@@ -165,7 +166,7 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
+def best_scored(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
     """The n candidates of a part with the best score: (candidate id, key, text, score, depth, in_seeds, seq,
     operation)."""
     c = t.candidate.c

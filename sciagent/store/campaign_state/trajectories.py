@@ -23,7 +23,7 @@ ENDED = "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
-NOT_HERE = "not sampled here: a client stated the answer, without its tokens"
+NOT_SAMPLED_HERE = "not sampled here: a client stated the answer, without its tokens"
 
 
 class Asked(NamedTuple):
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     at: datetime
 
 
-def now(connection: Connection) -> Asked:
+def asked_now(connection: Connection) -> Asked:
     return Asked(read_watermark(connection), db_now(connection))
 
 
@@ -117,7 +117,7 @@ def open_(
     return int(connection.execute(new.returning(_J.id)).scalar_one())
 
 
-def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
+def running_trajectories(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
     """The trajectories of the campaign's own proposers that have not ended, oldest first."""
     query = sa.select(_J.id, _J.number, _J.seed, _J.settings).where(_J.campaign_id == campaign_id, _J.state == RUNNING)
     query = query.where(_J.purpose == "campaign")
@@ -130,7 +130,7 @@ def last_number(connection: Connection, campaign_id: int) -> int:
     return -1 if number is None else int(number)
 
 
-def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
+def proposals_by_proposer(connection: Connection, campaign_id: int) -> dict[str, int]:
     """Number of proposals by the proposer's name, without those of people."""
     p = t.proposal.c
     query = (

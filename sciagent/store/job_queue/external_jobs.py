@@ -38,7 +38,7 @@ class WaitingExternalJob(NamedTuple):
     """Number of jobs of the rung that one call may run. 1 for a job whose process or worker died before."""
 
 
-def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
+def waiting_jobs(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
     """Unreserved queued jobs of these queues: the most urgent of each campaign, then the second of each, and so on.
 
     Jobs that a person preferred come first. On PostgreSQL the rows are locked.
@@ -81,7 +81,7 @@ def claim_reserved(connection: Connection, job_ids: Sequence[int], name: str, ow
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
-def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
+def reserved_jobs(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
     """Reserved jobs that are still queued: {job id: (element, seconds since the reservation)}."""
     j = t.job.c
     now = db_now(connection)
@@ -91,7 +91,7 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
     return {id_: (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
 
 
-def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
+def free_reservations(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
     """Drop the reservations of these jobs, so that any worker may claim them.
 
     lost: whether to count a loss for each job. Returns the ids of the jobs that were lost too often.

@@ -24,7 +24,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, leases, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.workers import Free, NewWorker
+from sciagent.store.job_queue.workers import FreeResources, NewWorker
 
 _OFFER_STATEMENT = sa.update(t.job).where(t.job.c.id == sa.bindparam("offered_id"), t.job.c.state == JobState.QUEUED)
 
@@ -185,16 +185,16 @@ def claim_next(
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
-def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -> tuple[Free | None, JobKinds]:
+def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -> tuple[FreeResources | None, JobKinds]:
     """The free resources of the worker, and the kinds of jobs that fit.
 
     Free resources are not counted (None) if all jobs of the queues need one core and each slot has one.
     """
-    needed = workers.kinds(connection, queues, jobs.UNFINISHED)
+    needed = workers.distinct_needs(connection, queues, jobs.UNFINISHED)
     free = None
     fitting = [None, *needed]
     if needed or worker.amounts[CORES] < worker.slots:
-        free = workers.free_at(connection, worker)
+        free = workers.free_resources(connection, worker)
         fitting = [kind for kind in fitting if free.fits(read(kind))]
     return free, tuple((kind, worker.memory_for(read(kind))) for kind in fitting)
 

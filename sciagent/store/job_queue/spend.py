@@ -39,7 +39,7 @@ def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
     return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
 
 
-def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
+def reserved_by_job(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
     """{job id: {resource: amount}} reserved for the jobs of the campaign."""
     r = t.reservation.c
     query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
@@ -99,7 +99,7 @@ def cost_ratios(
     return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
 
 
-def give_back(connection: Connection, attempt_id: int) -> None:
+def book_opposite(connection: Connection, attempt_id: int) -> None:
     """Book the opposite of all that was booked for an attempt, dated like it."""
     s = t.spend.c
     names = ("campaign_id", "rung_id", "attempt_id", "resource", "amount", "at")

@@ -77,7 +77,7 @@ class WorkerRow(NewWorker):
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningJob:
     """A job that a worker holds."""
 
     owner: str
@@ -108,7 +108,7 @@ def register(connection: Connection, new: NewWorker) -> None:
         connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
 
 
-def seen(connection: Connection, name: str) -> bool:
+def report_alive(connection: Connection, name: str) -> bool:
     """Record that the worker lives. Returns whether it is draining."""
     w = t.worker.c
     now = db_now(connection)
@@ -117,7 +117,7 @@ def seen(connection: Connection, name: str) -> bool:
     return bool(connection.execute(changed).scalar_one_or_none())
 
 
-def stopped(connection: Connection, name: str) -> None:
+def report_stopped(connection: Connection, name: str) -> None:
     """Record that the worker has stopped."""
     now = db_now(connection)
     connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(until=now, stopped_at=now))
@@ -152,7 +152,7 @@ def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
     return by_queue
 
 
-def running(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[Running]:
+def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[RunningJob]:
     """The jobs that workers hold, longest running first. campaign_id: only jobs of this campaign."""
     j = t.job.c
     r = t.rung.c
@@ -171,17 +171,17 @@ def running(connection: Connection, limit: int = 1000, campaign_id: int | None =
     )
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
-    return [Running(*row) for row in connection.execute(query).all()]
+    return [RunningJob(*row) for row in connection.execute(query).all()]
 
 
-def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
+def queue_depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
     """{queue: number of queued jobs}."""
     j = t.job.c
     query = sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
     return {queue: n for queue, n in connection.execute(query)}
 
 
-CLUSTER = "slurm"  # an executor whose own partitions decide which jobs fit
+CLUSTER_EXECUTOR = "slurm"  # an executor whose own partitions decide which jobs fit
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ def capacity(
 ) -> Capacity:
     """The queue's capacity for jobs with these needs, from its live workers. memory_mb: the job's limit."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
-    most = sum(worker.slots for worker in serving if worker.executor == CLUSTER)
-    pulling = [worker for worker in serving if worker.executor != CLUSTER]
+    most = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
+    pulling = [worker for worker in serving if worker.executor != CLUSTER_EXECUTOR]
     most += sum(worker.at_once(needs, memory_mb) for worker in pulling)
     return Capacity(most, _missing(pulling, needs, memory_mb) if serving and not most else "")
 
@@ -219,26 +219,28 @@ def _missing(pulling: Sequence[NewWorker], needs: Mapping[str, int], memory_mb: 
     return "; ".join(shortages) or "each is there, but not all of it at one worker"
 
 
-def kinds(connection: Connection, queues: Sequence[str], states: Sequence[JobState] = (JobState.QUEUED,)) -> list[str]:
+def distinct_needs(
+    connection: Connection, queues: Sequence[str], states: Sequence[JobState] = (JobState.QUEUED,)
+) -> list[str]:
     """The distinct needs of jobs in these queues, except needs of one core only."""
     j = t.job.c
     query = sa.select(j.needs).where(j.needs.is_not(None), j.state.in_(states), j.queue.in_(queues)).distinct()
     return list(connection.execute(query).scalars())
 
 
-def never(connection: Connection, queue: str) -> list[str]:
+def impossible_requests(connection: Connection, queue: str) -> list[str]:
     """One message for each resource request in this queue that no registered worker can ever satisfy."""
     living = alive(connection)
-    by_needs = [(needs, capacity(living, queue, needs)) for needs in map(read, kinds(connection, [queue]))]
-    return [cannot(queue, needs, capacity_) for needs, capacity_ in by_needs if capacity_.missing]
+    by_needs = [(needs, capacity(living, queue, needs)) for needs in map(read, distinct_needs(connection, [queue]))]
+    return [impossible_request_text(queue, needs, capacity_) for needs, capacity_ in by_needs if capacity_.missing]
 
 
-def cannot(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
+def impossible_request_text(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
     return f"no worker of queue {queue} can ever hold a job that needs {in_words(needs)}: {capacity_.missing}"
 
 
 @dataclass(frozen=True)
-class Free:
+class FreeResources:
     """The resources of a worker that its running jobs do not use."""
 
     amounts: Mapping[str, int]
@@ -254,7 +256,7 @@ class Free:
         return {**needs, GPU: list(self.gpus[: needs[GPU]])} if GPU in needs else dict(needs)
 
 
-def free_at(connection: Connection, worker: NewWorker) -> Free:
+def free_resources(connection: Connection, worker: NewWorker) -> FreeResources:
     """The worker's free resources. Its row stays locked, so that two of its slots cannot claim at the same time."""
     connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker.name).with_for_update())
     j = t.job.c
@@ -268,16 +270,16 @@ def free_at(connection: Connection, worker: NewWorker) -> Free:
     held = [
         (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
     ]
-    used = in_use(held)
+    used = amounts_in_use(held)
     gpus = set[int]()
     for _, holds in held:
         gpus.update((holds or {}).get(GPU, ()))
     amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
-    return Free(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
+    return FreeResources(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
 
 
 @dataclass(frozen=True)
-class Used:
+class ResourceUse:
     """The amount of one resource that is in use."""
 
     name: str
@@ -285,7 +287,7 @@ class Used:
     total: int
 
 
-def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
+def amounts_in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
     """{resource: amount in use}. held: (lease owner, resources held) of each running job; a busy slot holds a core."""
     by_owner = dict[str, dict[str, Any]]()
     for owner, holds in held:
@@ -298,19 +300,20 @@ def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, in
     return used
 
 
-def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
+def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[RunningJob]) -> dict[str, list[ResourceUse]]:
     """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
     held = {
-        worker.name: in_use((job.owner, job.holds) for job in running if job.worker == worker.name) for worker in alive
+        worker.name: amounts_in_use((job.owner, job.holds) for job in running if job.worker == worker.name)
+        for worker in alive
     }
-    return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
+    return {w.name: [ResourceUse(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
 
 
-def summed_use(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
+def summed_use(by_worker: Mapping[str, Sequence[ResourceUse]]) -> list[ResourceUse]:
     """Use of the resources other than cores, summed over the workers."""
-    whole: dict[str, Used] = {}
+    whole: dict[str, ResourceUse] = {}
     for resource in chain.from_iterable(by_worker.values()):
         if resource.name != CORES:
-            old = whole.get(resource.name, Used(resource.name, 0, 0))
-            whole[resource.name] = Used(resource.name, old.used + resource.used, old.total + resource.total)
+            old = whole.get(resource.name, ResourceUse(resource.name, 0, 0))
+            whole[resource.name] = ResourceUse(resource.name, old.used + resource.used, old.total + resource.total)
     return list(whole.values())

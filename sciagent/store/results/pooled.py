@@ -48,14 +48,14 @@ def pooled_answers(
     return pooled
 
 
-def replicated(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
+def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
     query = reusable_query(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
-Values = dict[str, Quantity]  # by property, with all replicates pooled
+PooledValues = dict[str, Quantity]  # by property, with all replicates pooled
 
 
 def values_of(
@@ -64,7 +64,7 @@ def values_of(
     computation: Computation,
     derived: Collection[str] = (),
     fits: Fits | None = None,
-) -> dict[int, Values | None]:
+) -> dict[int, PooledValues | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
     e = t.current_evidence.c

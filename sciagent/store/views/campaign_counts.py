@@ -33,7 +33,7 @@ from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c
-NAMED = 3  # most candidates or proposals that remarks name
+MAX_NAMED = 3  # most candidates or proposals that remarks name
 MAX_REMARK = 240  # characters of a reason in a remark
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
@@ -104,12 +104,12 @@ def latest_hits(connection: Connection, campaign_id: int, terminal: int, n: int)
     return connection.execute(query.order_by(_CC.updated_at.desc(), _CC.seq.desc()).limit(n)).scalars().all()
 
 
-def members(connection: Connection, campaign_id: int) -> int:
+def n_candidates(connection: Connection, campaign_id: int) -> int:
     """Number of candidates of the campaign."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)
 
 
-def _used(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> dict[str, float]:
+def _used_of_limits(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> dict[str, float]:
     """Returns what is used of each limit, by its name in the budget. labels: of the rungs, in ladder order."""
     used = spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60}
     if row.spec.get("budget", {}).get("verifications") is not None:
@@ -131,14 +131,14 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     p = t.proposal.c
     d = t.decision.c
     own = p.campaign_id == row.id
-    unreadable = count(connection, t.proposal, *_unreadable(row))
+    unreadable = count(connection, t.proposal, *_is_unreadable(row))
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
-        spent=_used(connection, row, [rung.name for rung in ladder]),
+        spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
         proposals=count(connection, t.proposal, own),
         unreadable=unreadable,
@@ -201,7 +201,7 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
     }
     remarks = []
     for kind, n in counts.items():
-        some = ", ".join(named[kind][:NAMED]) + (", …" if n > NAMED else "")
+        some = ", ".join(named[kind][:MAX_NAMED]) + (", …" if n > MAX_NAMED else "")
         have = "candidate has" if n == 1 else "candidates have"
         remarks.append(f"pH {stated['ph']:g}: {n} {have} {words[kind]} (see sciagent explain): {some}")
     return tuple(remarks)
@@ -220,7 +220,7 @@ def _on_refused_options(connection: Connection, row: CampaignRow) -> list[str]:
     ]
 
 
-def _unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
     """Returns the conditions on proposals that could not be read as a structure."""
     p = t.proposal.c
     return p.campaign_id == row.id, p.status == "refused", p.candidate_id.is_(None)
@@ -231,7 +231,7 @@ def _on_unreadable(connection: Connection, row: CampaignRow, n: int) -> list[str
     if not n:
         return []
     p = t.proposal.c
-    query = sa.select(p.text, p.detail, p.rationale).where(*_unreadable(row)).order_by(p.id).limit(NAMED)
+    query = sa.select(p.text, p.detail, p.rationale).where(*_is_unreadable(row)).order_by(p.id).limit(MAX_NAMED)
     lines = [f"not read: {_why_unreadable(*proposal)}" for proposal in connection.execute(query)]
     more = n - len(lines)
     return [*lines, f"and {more} more that could not be read"] if more > 0 else lines

@@ -31,8 +31,8 @@ from sciagent.store.database.bulk import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views.candidates import is_of_rung, rung_values
-from sciagent.store.views.episodes import booked_for_jobs, turn_cost
-from sciagent.store.views.queries import booked, stream, with_proposer
+from sciagent.store.views.episodes import join_of_job_costs, turn_cost
+from sciagent.store.views.queries import join_of_booked_costs, stream, with_proposer
 
 _CC = t.campaign_candidate.c
 _P = t.proposal.c
@@ -53,7 +53,10 @@ class ProgressStep:
 
 def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
     """Steps of the whole campaign, with all core-seconds booked before; at most 2 x `points` steps are kept."""
-    events = (_paid(connection, row, terminal, booked(), sa.null()), _reused(connection, row, terminal, sa.null()))
+    events = (
+        _paid(connection, row, terminal, join_of_booked_costs(), sa.null()),
+        _reused(connection, row, terminal, sa.null()),
+    )
     start = ProgressStep(0.0, 0, None)
     return _steps(heapq.merge(*events, key=lambda event: event[0]), points).get(None, [start, start])
 
@@ -63,7 +66,7 @@ def progress_by_proposer(
 ) -> dict[str | None, list[ProgressStep]]:
     """Steps of each proposer, with the core-seconds booked for its candidates and its own turns."""
     events = (
-        _paid(connection, row, terminal, with_proposer(booked_for_jobs()), _J.proposer),
+        _paid(connection, row, terminal, with_proposer(join_of_job_costs()), _J.proposer),
         _reused(connection, row, terminal, _J.proposer),
         _turns(connection, row),
     )
@@ -128,7 +131,7 @@ def _turns(connection: Connection, row: CampaignRow) -> Iterator[_Event]:
 
 
 _STANDING = t.campaign_candidate.c
-MOST = 20_000  # candidates of a rung that are read, the best first
+MAX_CANDIDATES = 20_000  # candidates of a rung that are read, the best first
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ def objective_values(
         sa.select(_STANDING.candidate_id, _STANDING.standing, _STANDING.is_hit)
         .where(_STANDING.campaign_id == row.id, _STANDING.depth >= rung.position)
         .order_by(*t.BEST_FIRST)
-        .limit(MOST)
+        .limit(MAX_CANDIDATES)
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
     answers = rung_values(connection, list(reached), rung)
@@ -176,8 +179,8 @@ def objective_values(
     return found
 
 
-CHUNK = 500
-FIRST = 10  # number of shared hits that are named
+ROWS_PER_CHUNK = 500
+MAX_NAMED_HITS = 10  # number of shared hits that are named
 _LITERAL: sa.ColumnElement[str] = sa.literal_column(
     f"'{IMPORT_VERIFIER}'"
 )  # the index of imported evidence serves no bound parameter on SQLite
@@ -193,7 +196,7 @@ class Replicates(NamedTuple):
     """Whether one of the values is only a limit."""
 
 
-def pairs(
+def replicate_pairs(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, property_name: str
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
     """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
@@ -208,7 +211,7 @@ def pairs(
         _CC.is_hit.in_([True, False]),
         from_files if lower is None else _CC.depth >= upper.position,
     )
-    for rows in connection.execute(candidates, execution_options={"yield_per": CHUNK}).partitions():
+    for rows in connection.execute(candidates, execution_options={"yield_per": ROWS_PER_CHUNK}).partitions():
         hits = dict(map(tuple, rows))
         xs = _replicates(connection, lower, property_name, list(hits), row.units)
         for candidate_id, ys in _replicates(connection, upper, property_name, list(xs), row.units).items():
@@ -276,7 +279,7 @@ def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
     return {int(id_) for id_, spec in rows if not (spec.get("basis") or spec.get("geometry"))}
 
 
-def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+def level_labels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     """{level id: label}."""
     query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))
     return dict(map(tuple, connection.execute(query)))
@@ -296,7 +299,7 @@ def shared_candidates(connection: Connection, first: CampaignRow, second: Campai
         .select_from(joined.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
         .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
-        .limit(FIRST)
+        .limit(MAX_NAMED_HITS)
     )
     hits = connection.execute(query).all()
     names = names_of(connection, [hit.id for hit in hits], [first.id, second.id])

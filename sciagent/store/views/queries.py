@@ -20,8 +20,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.views.campaign_counts import LadderPlace, count, places
 
 _CC = t.campaign_candidate.c
-CHUNK = 500
-UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
+ROWS_PER_CHUNK = 500
+UNDECIDED_OUTCOMES = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _refused(connection: Connection, rung: RungRow) -> int:
     return computed + count(connection, reused, *reuse)
 
 
-def fate() -> Any:
+def cost_fate() -> Any:
     """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
     evidence), `refused`, `inconclusive`, `passed`, `failed`."""
     a = t.attempt.c
@@ -94,7 +94,7 @@ def fate() -> Any:
     return sa.case(
         (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
         (a.outcome == Outcome.REFUSED, "refused"),
-        (a.outcome.in_(UNDECIDED), "inconclusive"),
+        (a.outcome.in_(UNDECIDED_OUTCOMES), "inconclusive"),
         (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
         (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
         (_CC.verdict == Verdict.FAIL, "failed"),
@@ -102,7 +102,7 @@ def fate() -> Any:
     )
 
 
-def booked() -> Any:
+def join_of_booked_costs() -> Any:
     """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
     s = t.spend.c
     a = t.attempt.c
@@ -119,10 +119,10 @@ def booked() -> Any:
 def booked_costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
     """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
     s = t.spend.c
-    what = fate().label("fate")
+    what = cost_fate().label("fate")
     query = (
         sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
-        .select_from(booked())
+        .select_from(join_of_booked_costs())
         .where(s.campaign_id == row.id)
         .group_by(s.rung_id, s.resource, what)
     )
@@ -270,4 +270,4 @@ def with_proposer(joined: Any) -> Any:
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
     """Yields the rows of a query, with CHUNK rows at a time in memory."""
-    yield from connection.execute(query, execution_options={"yield_per": CHUNK})
+    yield from connection.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})

@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import CENSORING_BY_TEXT, IMPORT_VERIFIER
 
-PAGE = 1000
+PAGE_SIZE = 1000
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class LedgerValue:
     """Time at which the value was recorded, UTC."""
 
 
-def check(connection: Connection, wanted: ValueFilter) -> None:
+def require_known_names(connection: Connection, wanted: ValueFilter) -> None:
     """Raises UnknownNameError for a property or a campaign that the ledger does not have."""
     for what, table, name in (("property", t.property_, wanted.property), ("campaign", t.campaign, wanted.campaign)):
         if name is not None:
@@ -86,7 +86,9 @@ def count(connection: Connection, wanted: ValueFilter) -> int:
     return int(connection.execute(_joined(sa.select(sa.func.count()), wanted)).scalar_one())
 
 
-def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[LedgerValue], int]:
+def page(
+    connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE_SIZE
+) -> tuple[list[LedgerValue], int]:
     """The next n values in the order of writing, and the cursor for the next page; an empty list at the end.
 
     after: the cursor of the previous page; 0 for the first page.

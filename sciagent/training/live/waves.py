@@ -120,7 +120,7 @@ class _Rollout:
         self.waited += time.monotonic() - begun
         with self._ledger.begin() as connection:
             # in the order of all other writers, so that none of them wait for each other
-            watermarks.settle(connection, [each.task.built.row.id for each, _ in done])
+            watermarks.wait_for_noted_rows(connection, [each.task.built.row.id for each, _ in done])
             for each, carried_out in done:
                 each.runner.write(connection, carried_out)
         for each, carried_out in done:

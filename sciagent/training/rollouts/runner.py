@@ -25,7 +25,7 @@ from sciagent.domain.policies import SCRIPT
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, standings, trajectories, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
+from sciagent.store.campaign_state.trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
@@ -66,7 +66,9 @@ class StepWriter(CampaignWorkbench):
         old = candidates.ids_of(connection, by_key)
         ids = candidates.enter(connection, by_key.values())
         described = dict(self._described([entry for entry, _ in parsed]))
-        candidates.write(connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old})
+        candidates.write_families(
+            connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old}
+        )
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         proposed = self._write_proposals(connection, ids)
@@ -211,7 +213,7 @@ class RolloutRunner:
         if not going:
             return None
         with self._built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         questions = [
             EpisodeQuestion(each.episode.messages, self._tools.schemas, self._sampling(group, each), each.episode.held)
             for group, each in going
@@ -340,7 +342,7 @@ class RolloutRunner:
     def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
         """Returns why no policy gradient may use the turn; None if one may."""
         if sampling is None:
-            return NOT_HERE
+            return NOT_SAMPLED_HERE
         return NOT_SAMPLED if self._is_script else sampled.untrainable
 
     def _policy_id(self, group: Group, served: str) -> int:
