@@ -166,7 +166,7 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
     fits = watermarks.current_fits(connection, campaign_id)
     ladder = []
-    stated_properties = ()
+    stated_properties: Sequence[Mapping[str, Any]] = ()
     for *values, stated_in_spec in rows:
         columns = dict(zip(column_names, values, strict=True))
         ladder.append(RungRow(**columns, all_fits=fits.get(columns["id"], {})))

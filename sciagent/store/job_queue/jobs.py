@@ -127,7 +127,7 @@ def cancelled_places(connection: Connection, new: Sequence[NewJob]) -> dict[tupl
         among(connection, j.rung_id, sorted({job.rung_id for job in new})),
         among(connection, j.candidate_id, [job.candidate_id for job in new]),
     )
-    cancelled = {}
+    cancelled: dict[tuple[int, ...], tuple[int, int, int]] = {}
     for campaign_id, rung_id, candidate_id, replicate, job_id, fence, attempts, state in connection.execute(
         query
     ).all():

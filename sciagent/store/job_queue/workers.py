@@ -52,15 +52,26 @@ class NewWorker:
         return {CORES: self.slots if self.cores is None else self.cores, **self.resources}
 
     def memory_for(self, needs: Mapping[str, int]) -> float:
-        """Largest memory of a job, in MB: a slot's share per core of the job; one share if cores outnumber slots."""
-        shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
-        return math.inf if self.memory_mb is None else self.memory_mb // self.slots * shares
+        """Largest memory of a job with these needs, in MB; infinity if the worker states no memory.
+
+        A job gets a slot's share of the memory for each of its cores; a single share if the worker has more cores than
+        slots.
+        """
+        if self.memory_mb is None:
+            return math.inf
+        memory_per_slot = self.memory_mb // self.slots
+        n_shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
+        return memory_per_slot * n_shares
 
     def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
-        """Number of jobs with these needs that the worker can hold if it runs no other. memory_mb: limit of each."""
+        """Number of jobs with these needs that the worker can hold if it runs no other job.
+
+        memory_mb: memory limit of each job; None: no limit.
+        """
         if self.memory_for(needs) < (memory_mb or 0):
             return 0
-        return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
+        jobs_by_resource = [self.amounts.get(name, 0) // n for name, n in needs.items()]
+        return min(self.slots, *jobs_by_resource)
 
 
 @dataclass(frozen=True)
@@ -70,9 +81,9 @@ class WorkerRow(NewWorker):
     started_at: datetime | None = None
     seen_at: datetime | None = None
     until: datetime | None = None
-    """Time from which it counts as dead unless it reports again."""
+    """Time from which the worker counts as dead unless it reports again."""
     draining: bool = False
-    """Whether it takes no new jobs."""
+    """Whether the worker takes no new jobs."""
     stopped_at: datetime | None = None
 
 
@@ -103,8 +114,8 @@ def register(connection: Connection, new: NewWorker) -> None:
     w = t.worker.c
     now = db_now(connection)
     values = {**vars(new), "queues": list(new.queues), "seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)}
-    changed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
-    if not changed.rowcount:
+    renewed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
+    if not renewed.rowcount:
         connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
 
 
@@ -112,9 +123,9 @@ def report_alive(connection: Connection, name: str) -> bool:
     """Record that the worker lives. Returns whether it is draining."""
     w = t.worker.c
     now = db_now(connection)
-    changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
-    changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
-    return bool(connection.execute(changed).scalar_one_or_none())
+    update = sa.update(t.worker).where(w.name == name).returning(w.draining)
+    update = update.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
+    return bool(connection.execute(update).scalar_one_or_none())
 
 
 def report_stopped(connection: Connection, name: str) -> None:
@@ -139,15 +150,20 @@ def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
     w = t.worker.c
     query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
     rows = connection.execute(query.order_by(w.until)).mappings()
-    found = [WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}) for row in rows]
-    return sorted(found, key=attrgetter("started_at"))
+    workers = []
+    for row in rows:
+        columns = {**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}
+        workers.append(WorkerRow(**columns))
+    return sorted(workers, key=attrgetter("started_at"))
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
     """{queue: number of slots of these workers}; draining workers do not count."""
     by_queue = dict[str, int]()
     for worker in workers:
-        for queue in () if worker.draining else worker.queues:
+        if worker.draining:
+            continue
+        for queue in worker.queues:
             by_queue[queue] = by_queue.get(queue, 0) + worker.slots
     return by_queue
 
@@ -181,7 +197,7 @@ def queue_depths(connection: Connection, queues: Sequence[str]) -> dict[str, int
     return {queue: n for queue, n in connection.execute(query)}
 
 
-CLUSTER_EXECUTOR = "slurm"  # an executor whose own partitions decide which jobs fit
+CLUSTER_EXECUTOR = "slurm"  # the executor whose cluster's partitions decide which jobs fit
 
 
 @dataclass(frozen=True)
@@ -197,25 +213,28 @@ class Capacity:
 def capacity(
     alive: Sequence[WorkerRow], queue: str, needs: Mapping[str, int], memory_mb: int | None = None
 ) -> Capacity:
-    """The queue's capacity for jobs with these needs, from its live workers. memory_mb: the job's limit."""
+    """The queue's capacity for jobs with these needs. alive: live workers. memory_mb: memory limit of a job."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
-    most = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
+    cluster_slots = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
     pulling = [worker for worker in serving if worker.executor != CLUSTER_EXECUTOR]
-    most += sum(worker.at_once(needs, memory_mb) for worker in pulling)
-    return Capacity(most, _missing(pulling, needs, memory_mb) if serving and not most else "")
+    max_jobs = cluster_slots + sum(worker.at_once(needs, memory_mb) for worker in pulling)
+    if serving and max_jobs == 0:
+        return Capacity(max_jobs, _missing(pulling, needs, memory_mb))
+    return Capacity(max_jobs)
 
 
 def _missing(pulling: Sequence[NewWorker], needs: Mapping[str, int], memory_mb: int | None) -> str:
+    """Why none of these workers can ever run a job with these needs, in words."""
     shortages = []
-    most_mb = max(worker.memory_for(needs) for worker in pulling)
-    if most_mb < (memory_mb or 0):
-        shortages.append(f"it may use {memory_mb} MB, and the most that a worker has for one is {most_mb:.0f} MB")
+    max_mb = max(worker.memory_for(needs) for worker in pulling)
+    if max_mb < (memory_mb or 0):
+        shortages.append(f"it may use {memory_mb} MB, and the most that a worker has for one is {max_mb:.0f} MB")
     for name, n in needs.items():
-        most = max(worker.amounts.get(name, 0) for worker in pulling)
-        if most == 0:
+        max_amount = max(worker.amounts.get(name, 0) for worker in pulling)
+        if max_amount == 0:
             shortages.append(f"no worker has {name} (sciagent worker --resource {name}={n})")
-        elif most < n:
-            shortages.append(f"the most {name} that a worker has are {most}")
+        elif max_amount < n:
+            shortages.append(f"the most {name} that a worker has are {max_amount}")
     return "; ".join(shortages) or "each is there, but not all of it at one worker"
 
 
@@ -229,10 +248,15 @@ def distinct_needs(
 
 
 def impossible_requests(connection: Connection, queue: str) -> list[str]:
-    """One message for each resource request in this queue that no registered worker can ever satisfy."""
-    living = alive(connection)
-    by_needs = [(needs, capacity(living, queue, needs)) for needs in map(read, distinct_needs(connection, [queue]))]
-    return [impossible_request_text(queue, needs, capacity_) for needs, capacity_ in by_needs if capacity_.missing]
+    """One message for each resource request in this queue that no live worker can ever satisfy."""
+    live_workers = alive(connection)
+    messages = []
+    for needs_text in distinct_needs(connection, [queue]):
+        needs = read(needs_text)
+        capacity_ = capacity(live_workers, queue, needs)
+        if capacity_.missing:
+            messages.append(impossible_request_text(queue, needs, capacity_))
+    return messages
 
 
 def impossible_request_text(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
@@ -253,7 +277,9 @@ class FreeResources:
 
     def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:
         """The resources given to a job with these needs: amounts, and for GPUs their indices."""
-        return {**needs, GPU: list(self.gpus[: needs[GPU]])} if GPU in needs else dict(needs)
+        if GPU not in needs:
+            return dict(needs)
+        return {**needs, GPU: list(self.gpus[: needs[GPU]])}
 
 
 def free_resources(connection: Connection, worker: NewWorker) -> FreeResources:
@@ -267,15 +293,17 @@ def free_resources(connection: Connection, worker: NewWorker) -> FreeResources:
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .where(j.lease_owner.startswith(f"{worker.name}/", autoescape=True))
     )
-    held = [
-        (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
-    ]
+    held = list[tuple[str, Mapping[str, Any] | None]]()
+    used_gpus = set[int]()
+    for owner, holds in connection.execute(query).all():
+        worker_name = owner.rpartition("/")[0]
+        if worker_name == worker.name:
+            held.append((owner, holds))
+            used_gpus.update((holds or {}).get(GPU, ()))
     used = amounts_in_use(held)
-    gpus = set[int]()
-    for _, holds in held:
-        gpus.update((holds or {}).get(GPU, ()))
     amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
-    return FreeResources(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
+    n_gpus = worker.resources.get(GPU, 0)
+    return FreeResources(amounts, [i for i in range(n_gpus) if i not in used_gpus])
 
 
 @dataclass(frozen=True)
@@ -302,18 +330,19 @@ def amounts_in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict
 
 def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[RunningJob]) -> dict[str, list[ResourceUse]]:
     """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
-    held = {
-        worker.name: amounts_in_use((job.owner, job.holds) for job in running if job.worker == worker.name)
-        for worker in alive
-    }
-    return {w.name: [ResourceUse(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
+    by_worker = {}
+    for worker in alive:
+        held = [(job.owner, job.holds) for job in running if job.worker == worker.name]
+        used = amounts_in_use(held)
+        by_worker[worker.name] = [ResourceUse(name, used.get(name, 0), n) for name, n in worker.amounts.items()]
+    return by_worker
 
 
 def summed_use(by_worker: Mapping[str, Sequence[ResourceUse]]) -> list[ResourceUse]:
     """Use of the resources other than cores, summed over the workers."""
-    whole: dict[str, ResourceUse] = {}
-    for resource in chain.from_iterable(by_worker.values()):
-        if resource.name != CORES:
-            old = whole.get(resource.name, ResourceUse(resource.name, 0, 0))
-            whole[resource.name] = ResourceUse(resource.name, old.used + resource.used, old.total + resource.total)
-    return list(whole.values())
+    sums: dict[str, ResourceUse] = {}
+    for use in chain.from_iterable(by_worker.values()):
+        if use.name != CORES:
+            before = sums.get(use.name, ResourceUse(use.name, 0, 0))
+            sums[use.name] = ResourceUse(use.name, before.used + use.used, before.total + use.total)
+    return list(sums.values())
