@@ -70,8 +70,8 @@ def write(
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_REASON_LENGTH], at=db_now(connection))
     campaigns.wake(connection, campaign_id)
     id_ = int(connection.execute(new.returning(_D.id)).scalar_one())
-    about: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_REASON_LENGTH]}
-    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **about)
+    payload_of_audit: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_REASON_LENGTH]}
+    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **payload_of_audit)
     return id_
 
 
@@ -109,7 +109,10 @@ def steering_of_many(
     )
     for id_, *directive in connection.execute(query):
         by_candidate[id_].append(tuple(directive))
-    return {id_: fold_directives(mine) if mine else _NO_STEERING for id_, mine in by_candidate.items()}
+    states = {}
+    for id_, directives in by_candidate.items():
+        states[id_] = fold_directives(directives) if directives else _NO_STEERING
+    return states
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

@@ -80,17 +80,16 @@ def relaxed_structures(
     computation: Computation,
     media_type: str,
 ) -> list[RelaxedStructure]:
-    """Returns the structures that a rung has left of those of the candidates that it let go on, in order of arrival in
-    the campaign.
+    """Returns the structures that a rung has left of the candidates that it let go on, in their order of arrival.
 
     Candidates with a likeness are left out: one finding on a candidate suffices, and a person may have waived it.
     """
-    alike = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
+    has_likeness = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
     query = _structures(campaign_id, position, computation, media_type)
-    query = query.where(among(connection, _C.id, candidate_ids), ~alike).order_by(_E.replicate, _E.id, _A.id)
+    query = query.where(among(connection, _C.id, candidate_ids), ~has_likeness).order_by(_E.replicate, _E.id, _A.id)
     first: dict[int, RelaxedStructure] = {}
     for row in connection.execute(query):
-        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # of replicates the first
+        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # the first replicate counts
     arrived = {
         stands.candidate_id: stands.seq for stands in standings.standings_of(connection, campaign_id, list(first))
     }
@@ -109,11 +108,11 @@ def similar_structures(
     without: Collection[int],
     most: int,
 ) -> list[RelaxedStructure]:
-    """Returns the structures of at most `most` other candidates of the campaign with the same formula that the rung at
-    `position` let go on, in the order of their evidence.
+    """Returns at most `most` structures of other candidates of the campaign, in the order of their evidence.
 
-    windows: limits that the values of their evidence meet. without: ids of candidates that are left out, as are those
-    that a person has promoted although they are like this one.
+    These candidates have the same formula, and the rung at `position` let them go on. windows: limits that the values
+    of their evidence meet. without: ids of candidates that are left out. Candidates that a person has promoted although
+    they are like this candidate are left out, too.
     """
     q = t.quantity.c
     query = _structures(campaign_id, position, computation, media_type)
@@ -125,17 +124,18 @@ def similar_structures(
     if without:
         query = query.where(~among(connection, _C.id, sorted(without)))
     for window in windows:
-        of = (q.evidence_id == _E.id, q.property_id == window.property_id, q.level_id == window.level_id)
-        query = query.where(sa.exists().where(*of, q.value.between(window.low, window.high)))
+        is_value = sa.and_(q.property_id == window.property_id, q.level_id == window.level_id)
+        is_within = q.value.between(window.low, window.high)
+        query = query.where(sa.exists().where(q.evidence_id == _E.id, is_value, is_within))
     return [RelaxedStructure(*row) for row in connection.execute(query.order_by(_E.id, _A.id).limit(most))]
 
 
 def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
     """Returns a query for the structures that a rung has left of the candidates of a campaign that went on.
 
-    A candidate went on if it is beyond the rung, or if the rung is the terminal one and the candidate passed it. One
-    that a person has vetoed or a crash has dropped does not count. The membership is no join, since SQLite would then
-    read all candidates of the campaign.
+    A candidate went on if it is beyond the rung, or if it passed the rung and is settled there. A candidate that a
+    person has vetoed, or that was dropped after a crash, does not count. The membership is no join, since SQLite would
+    then read all candidates of the campaign.
     """
     passed = sa.and_(_CC.position == position, _CC.standing == Standing.SETTLED, _CC.verdict == Verdict.PASS)
     crashed = sa.and_(_CC.standing == Standing.DROPPED, _CC.verdict == Verdict.ERROR)
@@ -181,8 +181,10 @@ def write(
 def likenesses_of(
     connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int | None = None
 ) -> dict[int, Likeness]:
-    """Returns the likenesses of those of the candidates that have one, by candidate id. as_of: a watermark; what was
-    written since does not count."""
+    """Returns {candidate id: likeness} for the candidates that have one.
+
+    as_of: a watermark; likenesses that were written since do not count.
+    """
     query = (
         sa.select(_L.candidate_id, t.rung.c.position, _L.of_id, _C.text, _C.key)
         .select_from(t.likeness)
@@ -193,11 +195,11 @@ def likenesses_of(
     if as_of is not None:
         query = query.where(_L.watermark < as_of)
     rows = connection.execute(query).all()
-    alike_ids = [row.of_id for row in rows]
-    names = names_of(connection, alike_ids, [campaign_id]) if alike_ids else {}
-    found = {}
+    other_ids = [row.of_id for row in rows]
+    names = names_of(connection, other_ids, [campaign_id]) if other_ids else {}
+    likenesses = {}
     for candidate_id, position, of_id, text, key in rows:
         name = identifier_text(names.get(of_id, {}))[:MAX_NAME]
         in_brackets = f"{name}; {key[:SHOWN_DIGITS]}" if name else key[:SHOWN_DIGITS]
-        found[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
-    return found
+        likenesses[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
+    return likenesses

@@ -301,11 +301,11 @@ def shared_candidates(connection: Connection, first: CampaignRow, second: Campai
     b = t.campaign_candidate.alias("b")
     joined = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == second.id))
     both_hit = sa.and_(a.c.is_hit, b.c.is_hit)
-    columns = [sa.func.count()]
+    columns: list[Any] = [sa.func.count()]
     for condition in (both_hit, a.c.is_hit, b.c.is_hit):
         n_meeting = sa.func.sum(sa.case((condition, 1), else_=0))
         columns.append(sa.func.coalesce(n_meeting, 0))
-    counts = sa.select(*columns).select_from(joined).where(a.c.campaign_id == first.id)
+    counts: sa.Select[Any] = sa.select(*columns).select_from(joined).where(a.c.campaign_id == first.id)
     n_shared, n_hits_of_both, n_hits_of_first, n_hits_of_second = connection.execute(counts).one()
     query = (
         sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.kind, t.candidate.c.text)
