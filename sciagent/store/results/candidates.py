@@ -61,12 +61,13 @@ def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
     """Store the texts under which candidates were proposed. pairs: (candidate id, text)."""
-    rows = {
-        digest: {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
-        for id_, text in pairs
-        if len(text) <= MAX_ALIAS and (digest := _digest(text))
-    }
-    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted, to avoid deadlocks
+    rows = {}
+    for id_, text in pairs:
+        if len(text) <= MAX_ALIAS:
+            digest = _digest(text)
+            rows[digest] = {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
+    in_order = [rows[digest] for digest in sorted(rows)]  # so that two writers cannot deadlock
+    insert_or_ignore(connection, t.candidate_alias, in_order)
 
 
 def _digest(text: str) -> str:
@@ -87,13 +88,15 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     for id_, kind, standardiser, library, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
         is_ours = (standardiser, library) == subject_of(kind).versions()
         row = _RowWithoutPayload(kind, CandidateColumns(*about), is_ours)
-        if (candidate := subject_of(kind).from_row(row.columns, None, is_ours)) is None:
+        candidate = subject_of(kind).from_row(row.columns, None, is_ours)
+        if candidate is None:
             others[id_] = row
         else:
             candidates[id_] = candidate
     for id_, payload in _payloads(connection, others):
         row = others[id_]
-        if (candidate := subject_of(row.kind).from_row(row.columns, payload, row.is_ours)) is not None:
+        candidate = subject_of(row.kind).from_row(row.columns, payload, row.is_ours)
+        if candidate is not None:
             candidates[id_] = candidate
     return candidates
 
@@ -215,7 +218,7 @@ _C = t.candidate.c
 
 
 def known_families(connection: Connection, hashes: Iterable[str]) -> set[str]:
-    """Returns those of the hashes of families that occur in the ledger."""
+    """Returns the hashes of families that occur in the ledger."""
     query = sa.select(_C.scaffold_hash).where(among(connection, _C.scaffold_hash, sorted(set(hashes)))).distinct()
     return set(connection.execute(query).scalars())
 
@@ -229,14 +232,16 @@ def candidates_without_family(connection: Connection, limit: int) -> list[tuple[
 def write_families(connection: Connection, hashes: Mapping[int, str]) -> None:
     """Store families. hashes: {candidate id: hash of the family}."""
     if hashes:
-        statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
-        connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
+        update = t.candidate.update().where(_C.id == sa.bindparam("candidate_id"))
+        update = update.values(scaffold_hash=sa.bindparam("family_hash"))
+        rows = [{"candidate_id": id_, "family_hash": hashes[id_]} for id_ in sorted(hashes)]
+        connection.execute(update, rows)
 
 
 def latest_texts(connection: Connection, kind: str, n: int) -> dict[int, str]:
     """{ledger id: text} of the candidates of a kind among the last n of the ledger, latest first."""
     query = sa.select(_C.id, _C.kind, _C.text).order_by(_C.id.desc()).limit(n)
-    return {id_: text for id_, its, text in connection.execute(query) if its == kind}
+    return {id_: text for id_, kind_of_candidate, text in connection.execute(query) if kind_of_candidate == kind}
 
 
 def ids_of_family(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:

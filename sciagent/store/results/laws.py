@@ -49,8 +49,11 @@ def write(
     purpose: Purpose = "scheduler",
     watermark: int | None = None,
 ) -> LawRow:
-    """Write a law. The state holds only audit entries that are new. watermark: of the newest evidence that the law
-    knows; None: the present one."""
+    """Write a law.
+
+    state: holds only the audit entries that are new. watermark: watermark of the newest evidence that the law knows;
+    None: the present watermark.
+    """
     version = content_hash(dict(state))[:VERSION_DIGITS]
     known = read_watermark(connection) if watermark is None else watermark
     new = t.law.insert().values(campaign_id=campaign_id, version=version, state=dict(state), at=db_now(connection))
@@ -88,12 +91,12 @@ class AuditLog:
 
     def add(self, entries: Mapping[str, Any]) -> None:
         """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
-        if entries["passed"]:
-            ids, *numbers = zip(*entries["passed"], strict=True)
-            self.ids += map(int, ids)
-            for known, new in zip((self.p, self.cost, self.lot), numbers, strict=True):
-                known += map(float, new)
-            self.pi += [0.0] * len(ids)
+        for candidate_id, p, cost, lot in entries["passed"]:
+            self.ids.append(int(candidate_id))
+            self.p.append(float(p))
+            self.cost.append(float(cost))
+            self.lot.append(float(lot))
+            self.pi.append(0.0)
         for place, pi in entries["raised"]:
             self.pi[place] = float(pi)
         self.chosen.update({int(id_): float(p) for id_, p in entries["chosen"]})
@@ -104,7 +107,8 @@ def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None
     c = t.law.c
     log = AuditLog()
     query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
-    query = query if as_of is None else query.where(c.watermark < as_of)
+    if as_of is not None:
+        query = query.where(c.watermark < as_of)
     for entries in connection.execute(query).scalars():
         if entries is not None:
             log.add(entries)

@@ -173,7 +173,7 @@ def candidate_pages(
 
 
 def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, RankedCandidate]:
-    """Those of the candidates that belong to the campaign, by id."""
+    """{id: candidate} of the candidates that belong to the campaign."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
     return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
 
@@ -214,13 +214,13 @@ def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) 
 
     answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `fits_by_rung`.
     """
-    by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
-    return [
-        same[0]._replace(
-            measured=calibrated(pooled_measured(answer.measured for answer in same), fits.get(same[0].rung, {}))
-        )
-        for same in by_rung
-    ]
+    pooled_answers = []
+    for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
+        replicates = list(grouped_answers)
+        pooled_values = pooled_measured(replicate.measured for replicate in replicates)
+        measured = calibrated(pooled_values, fits.get(rung, {}))
+        pooled_answers.append(replicates[0]._replace(measured=measured))
+    return pooled_answers
 
 
 def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:

@@ -48,19 +48,22 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
-    here: Counter[str] = Counter()
-    for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
-        if standing in (Standing.OPEN, Standing.PENDING):
-            here[standing] += n
-        elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
-            here[verdict] += n
+    here: Counter[str] = Counter()  # numbers of candidates at the rung, by standing or by verdict
+    for place in counted:
+        if place.position != rung.position:
+            continue
+        if place.standing in (Standing.OPEN, Standing.PENDING):
+            here[place.standing] += place.candidates
+        elif place.verdict is not None and place.standing in (Standing.DROPPED, Standing.SETTLED):
+            here[place.verdict] += place.candidates
         else:
-            here["set aside"] += n
+            here["set aside"] += place.candidates
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder = row.spec.get("ladder", ())
     skipped = 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
+        n_refused_and_beyond = max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0)
+        skipped = min(n_refused_and_beyond, beyond)
     return Passage(
         rung,
         came=beyond + here.total(),
@@ -119,14 +122,15 @@ def join_of_booked_costs() -> Any:
 def booked_costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
     """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
     s = t.spend.c
-    what = cost_fate().label("fate")
+    fate_column = cost_fate().label("fate")
     query = (
-        sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
+        sa.select(s.rung_id, s.resource, fate_column, sa.func.sum(s.amount))
         .select_from(join_of_booked_costs())
         .where(s.campaign_id == row.id)
-        .group_by(s.rung_id, s.resource, what)
+        .group_by(s.rung_id, s.resource, fate_column)
     )
-    return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
+    rows = connection.execute(query)
+    return [(rung_id, resource, str(fate), float(amount)) for rung_id, resource, fate, amount in rows]
 
 
 def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
@@ -190,7 +194,7 @@ def reused_answers(connection: Connection, row: CampaignRow) -> list[tuple[int |
         .group_by(d.rung_id, c.name, e.source)
         .order_by(d.rung_id, sa.desc("n"))
     )
-    return [(r, name, source, int(n)) for r, name, source, n in connection.execute(query)]
+    return [(rung_id, name, source, int(n)) for rung_id, name, source, n in connection.execute(query)]
 
 
 def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> list[Any]:

@@ -137,8 +137,12 @@ def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
     )
-    equal = ((t.property_.c.name, wanted.property), (e.verifier, wanted.verifier), (t.candidate.c.key, wanted.key))
-    query = query.where(*(column == name for column, name in equal if name is not None))
+    if wanted.property is not None:
+        query = query.where(t.property_.c.name == wanted.property)
+    if wanted.verifier is not None:
+        query = query.where(e.verifier == wanted.verifier)
+    if wanted.key is not None:
+        query = query.where(t.candidate.c.key == wanted.key)
     if wanted.campaign is None:
         return query
     entered = t.campaign_candidate.c
@@ -180,14 +184,14 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
         file = file_of(source)
         counts = files.setdefault(label, {})
         counts[file] = counts.get(file, 0) + 1
-    return {
-        label: ImportedLevel(
-            {
-                id_: value.value
-                for id_, same in by_candidate.items()
-                if (value := pooled_quantity(same)).censoring is Censoring.NONE
-            },
-            tuple(sorted(files[label], key=lambda file: (-files[label][file], file))),
-        )
-        for label, by_candidate in replicates.items()
-    }
+    levels = {}
+    for label, by_candidate in replicates.items():
+        values = {}
+        for id_, quantities in by_candidate.items():
+            pooled = pooled_quantity(quantities)
+            if pooled.censoring is Censoring.NONE:
+                values[id_] = pooled.value
+        values_by_file = files[label]
+        largest_first = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))
+        levels[label] = ImportedLevel(values, tuple(largest_first))
+    return levels
