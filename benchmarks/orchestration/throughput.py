@@ -48,7 +48,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, offers
 from sciagent.store.job_queue.jobs import NewJob, Offer
-from sciagent.store.job_queue.offers import Out
+from sciagent.store.job_queue.offers import OutstandingJob
 from sciagent.store.results import candidates
 from tests.support.elsewhere import molecules, until, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
@@ -138,12 +138,12 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
             new = NewJob(built.row.id, rung.id, id_, key.replicate, key.hash, 0.0, offer)
             (job_id,) = jobs.create_many(connection, [new])
         executor.wake({"simulation": 1})
-        out = {job_id: Out(job_id, id_, rung.id)}
+        out = {job_id: OutstandingJob(job_id, id_, rung.id)}
         while True:
             bell.wait(0.02)
             bell.clear()
             with ledger.read() as connection:
-                if offers.ended(connection, out):
+                if offers.ended_jobs(connection, out):
                     break
         trips.append(time.perf_counter() - began)
     return trips

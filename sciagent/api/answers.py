@@ -263,7 +263,7 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
         f"Candidates of {name}",
         store,
         page,
-        lambda connection: campaign_counts.members(connection, campaigns.get(connection, name).id),
+        lambda connection: campaign_counts.n_candidates(connection, campaigns.get(connection, name).id),
         lambda connection: parquet.candidate_rows(connection, campaigns.get(connection, name)),
         partial(_brief, properties=properties),
         _record,

@@ -258,7 +258,7 @@ def with_chances(
     if (
         not waiting
         or laws.last(connection, row.id) is None
-        or campaign_counts.members(connection, row.id) > MOST_FOR_CHANCES
+        or campaign_counts.n_candidates(connection, row.id) > MOST_FOR_CHANCES
     ):
         return list(best)
     from sciagent.campaign.core.opening import open_for_people  # these take a second to import

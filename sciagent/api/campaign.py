@@ -44,7 +44,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import campaign_counts, values
 from sciagent.store.views.values import LedgerValue, ValueFilter
 from sciagent.verification import registry
@@ -98,7 +98,7 @@ class LedgerView:
 
     def campaigns(self) -> ResultTable[LedgerCampaign]:
         """Returns all campaigns of the ledger, in the order of their start."""
-        n = campaign_counts.members
+        n = campaign_counts.n_candidates
         hits = campaign_counts.hits
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
@@ -149,7 +149,7 @@ class LedgerView:
         """
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:
-            values.check(connection, wanted)
+            values.require_known_names(connection, wanted)
         return ResultQuery(
             f"Evidence in {Path(str(self.store.url.database)).name}",
             self.store,
@@ -194,7 +194,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
 
 
 def _brief(row: LedgerValue) -> Mapping[str, Any]:
-    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT else "verify")
+    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT_VERIFIER else "verify")
     return {
         "candidate": row.text,
         "property": row.property,
@@ -551,7 +551,7 @@ class Campaign:
             row = campaigns.find(connection, self.name)
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
-            n = campaign_counts.members(connection, row.id)
+            n = campaign_counts.n_candidates(connection, row.id)
             hits = campaign_counts.hits(connection, row.id)
         found = f", {hits} hit{'' if hits == 1 else 's'}" if row.has_limits else ""
         return f"Campaign({self.name!r}): {row.state}, {n} candidates{found}"

@@ -24,7 +24,7 @@ from sciagent.report.live import time_left
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import Running, running
+from sciagent.store.job_queue.workers import RunningJob, running_jobs
 from sciagent.store.views import campaign_counts
 
 REFRESH_SECONDS = 1.0
@@ -58,7 +58,7 @@ class Progress:
         self._live: Live | None = None
         self._next = 0.0
         self._note = ""
-        self._running: list[Running] = []
+        self._running: list[RunningJob] = []
         self._at = datetime.now(UTC)
         self._left: str | None = None
 
@@ -90,7 +90,7 @@ class Progress:
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             status = campaign_counts.counts(connection, row)
-            self._running = running(connection, campaign_id=row.id)
+            self._running = running_jobs(connection, campaign_id=row.id)
             self._at = db_now(connection)
         self._left = time_left(status, max(1, len(self._running), row.spec.get("workers") or 1))
         self._show(status)
@@ -118,7 +118,7 @@ class Progress:
         else:
             show(Line(" · ".join([one_line(status), *left])), console=self._console)
 
-    def _job(self, job: Running) -> Text:
+    def _job(self, job: RunningJob) -> Text:
         """Returns a line on a running job, which is cut at the edge of the terminal."""
         names = f"{job.name}  {job.candidate}" if job.name else job.candidate
         line = f"  {job.rung} for {ago(self._at, job.since)}: {names}"

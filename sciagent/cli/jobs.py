@@ -46,12 +46,12 @@ def jobs(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    states = _states(state or job_lists.ORDER, job_lists.ORDER)
+    states = _states(state or job_lists.STATE_ORDER, job_lists.STATE_ORDER)
     with open_ledger(ledger).read() as connection:
         names = [campaign] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
         rung_ids = _rung_ids(connection, ids, rung) if rung else None
-        if after is not None and not job_lists.standing(connection, [after]):
+        if after is not None and not job_lists.job_standings(connection, [after]):
             raise UsageError(f"--after {after}: there is no such job in this ledger")
         listed = job_lists.page(connection, ids, limit + 1, states=states, rung_ids=rung_ids, after=after)
         counts = job_lists.counts(connection, ids, rung_ids)
@@ -228,7 +228,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     from sciagent.store.job_queue import job_lists
 
     with opened.read() as connection:
-        campaign_of = {job.id: job.campaign for job in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
+        campaign_of = {job.id: job.campaign for job in job_lists.job_rows(connection, list(dict.fromkeys(numbers)))}
         wanted = campaigns.get(connection, campaign).name if campaign else None
     if missing := [str(number) for number in numbers if number not in campaign_of]:
         raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")

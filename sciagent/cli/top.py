@@ -28,7 +28,7 @@ from sciagent.errors import LedgerAwayError, UsageError
 if TYPE_CHECKING:
     from sciagent.report.live import Frame, Sparing, Watched
     from sciagent.store.database.ledger import Ledger
-    from sciagent.store.job_queue.workers import Running
+    from sciagent.store.job_queue.workers import RunningJob
     from sciagent.store.views.overview import Failure, Queue
 
 MAX_TROUBLES = 2  # warnings that are shown in full
@@ -208,7 +208,7 @@ def _queues(queues: list[Queue], now: datetime) -> Records:
 
 def _workers(snapshot: Frame, wide: bool) -> Records:
     """Returns a row for each running job and for each idle worker."""
-    jobs: dict[str, list[Running]] = defaultdict(list)
+    jobs: dict[str, list[RunningJob]] = defaultdict(list)
     for job in snapshot.running:
         jobs[job.worker].append(job)
     workers = {worker.name: worker for worker in snapshot.workers}

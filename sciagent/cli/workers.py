@@ -27,7 +27,7 @@ from sciagent.domain.text import ago
 from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from sciagent.store.job_queue.workers import Running, WorkerRow
+    from sciagent.store.job_queue.workers import RunningJob, WorkerRow
     from sciagent.store.views.overview import Queue
 
 
@@ -213,12 +213,12 @@ def workers(
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
         listed = store.reported_since(connection, now - timedelta(days=int(every)))
-        running = store.running(connection)
+        running = store.running_jobs(connection)
         queues = overview.queues(connection)
         lacking = list[str]()
         for queue in queues:
             if queue.slots:
-                lacking += store.never(connection, queue.queue)
+                lacking += store.impossible_requests(connection, queue.queue)
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = list[str]()
@@ -237,7 +237,7 @@ def _drain(worker: str, undo: bool, ledger: str | None, json: bool) -> None:
         if worker not in known:
             raise UnknownNameError("worker", worker, known)
         store.drain(connection, worker, not undo)
-        running = [job for job in store.running(connection) if job.worker == worker]
+        running = [job for job in store.running_jobs(connection) if job.worker == worker]
     rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
     lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent workers --drain {worker} --undo"]
     if undo:
@@ -249,7 +249,7 @@ def _is_alive(worker: WorkerRow, now: datetime) -> bool:
     return worker.until is not None and worker.until > now
 
 
-def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
+def _worker_lines(worker: WorkerRow, jobs: Sequence[RunningJob], now: datetime) -> Iterator[str]:
     yield _headline(worker, now)
     for job in jobs:
         holds = f", holds {_held(job.holds)}" if job.holds else ""

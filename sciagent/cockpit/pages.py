@@ -65,7 +65,7 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
     site = site_of(request)
     among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
-        listed = overview.page(connection, among=among, before=after or None, limit=PAGE + 1)
+        listed = overview.campaigns_page(connection, among=among, before=after or None, limit=PAGE + 1)
     more = listed[PAGE - 1].id if len(listed) > PAGE else 0
     return site.page(request, "campaigns.html.j2", campaigns=listed[:PAGE], more=more)
 

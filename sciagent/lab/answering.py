@@ -74,7 +74,7 @@ def restate(connection: Connection, built: Built, candidate_id: int, computation
     another notebook, keeps its place and gets an event that says so.
     """
     names = []
-    for campaign_id, name in campaigns.with_rung(connection, candidate_id, computation):
+    for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
         try:
             other = built if campaign_id == built.row.id else open_within(connection, built.ledger, name)
         except SciagentError as error:
@@ -199,7 +199,7 @@ def _complete(
     attempts.mark_end(connection, [claim.attempt_id], None if isinstance(recorded, int) else recorded.watermark)
     new = replace(new, fence=claim.fence, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
-    tasks.changed(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
+    tasks.write_change(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
     if decides(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
@@ -225,7 +225,7 @@ def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: N
     of_id = before[-1].id if before else None
     new = replace(new, fence=fence, revision=revision, of_id=of_id)
     id_ = submissions.write(connection, new, task.campaign_id, "entered for review")
-    tasks.changed(connection, task.id, in_review_id=id_)
+    tasks.write_change(connection, task.id, in_review_id=id_)
     return Recorded(task.id, task.state, "", revision, in_review=True)
 
 
@@ -265,7 +265,7 @@ def _correct(
     last = submissions.of_job(connection, task.id)[-1]
     new = replace(new, fence=last.fence, revision=key.revision, of_id=last.id, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "corrected"))
-    tasks.changed(connection, task.id)
+    tasks.write_change(connection, task.id)
     restate(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 
@@ -273,7 +273,7 @@ def _correct(
 def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
     """Returns the evidence of a task that is done, and its revision."""
     of = [task.candidate_id]
-    return evidence.latest(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
+    return evidence.latest_with_revision(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
 
 
 def _kind(finding: Finding) -> str:
@@ -307,7 +307,7 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
             uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, typed_texts,
             of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
         )  # fmt: skip
-        tasks.changed(connection, task.id, in_review_id=None)
+        tasks.write_change(connection, task.id, in_review_id=None)
         return record(connection, built, task, rung, finding, new)
 
 
@@ -321,7 +321,7 @@ def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None =
             of_id=waiting.id, why=why,
         )  # fmt: skip
         submissions.write(connection, new, task.campaign_id, "sent back")
-        tasks.changed(connection, task.id, in_review_id=None)
+        tasks.write_change(connection, task.id, in_review_id=None)
 
 
 def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:

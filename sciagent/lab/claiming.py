@@ -60,7 +60,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
     campaign_ids = set()
     for built, task_id in several:
         task, rung = task_and_rung(connection, built, task_id)
-        shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
+        shared = campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation)
         campaign_ids |= {id_ for id_, _ in shared}
     for campaign_id in sorted(campaign_ids):
         watermarks.lock(connection, campaign_id)
@@ -126,7 +126,7 @@ def _booked(
     if made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
-    tasks.changed(connection, task.id)
+    tasks.write_change(connection, task.id)
     note(connection, task, who, "claimed", fence=made.fence, **about)
     free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
     if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
@@ -202,7 +202,7 @@ def _approve(connection: Connection, task: LabTask, who: str) -> None:
         raise UsageError(f"task {task.id} is approved by {task.approved_by} already")
     if task.state is not JobState.QUEUED:
         raise UsageError(f"task {task.id} is over: {task.state}")
-    tasks.changed(connection, task.id, approved_by=who[:200], approved_at=db_now(connection))
+    tasks.write_change(connection, task.id, approved_by=who[:200], approved_at=db_now(connection))
     note(connection, task, who, "approved")
 
 
@@ -217,7 +217,7 @@ def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, w
     cost = _cost(connection, rung, task)
     is_soon = db_now(connection) - begun <= GIVE_BACK
     if is_soon:
-        spend.give_back(connection, claim.attempt_id)
+        spend.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
     kept = {} if is_soon else cost
     outcome = Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000]
@@ -227,13 +227,13 @@ def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, w
     if state is JobState.QUEUED:
         reserved = BudgetTracker(built, connection).stocks_of(cost)
         spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
-    tasks.changed(connection, task.id)
+    tasks.write_change(connection, task.id)
     return is_soon
 
 
 def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
     """Returns the claim of a task that somebody has, and when it began."""
-    claim = tasks.claim_of(connection, task.id)
+    claim = tasks.claim_of_task(connection, task.id)
     if claim is None or task.claimed_at is None:
         raise UsageError(f"task {task.id} is not claimed")
     return claim, task.claimed_at
@@ -259,7 +259,7 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
         new = NewSample(task.candidate_id, form.strip(), source, who[:200], **more)  # type: ignore[arg-type]
         samples.check_lengths(new)
         made = samples.register(connection, new)
-        tasks.changed(connection, task.id, sample_id=made.id)
+        tasks.write_change(connection, task.id, sample_id=made.id)
         note(connection, task, who, "registered", sample=made.code)
     return made
 

@@ -180,7 +180,7 @@ class _Writer:
         computation = self.rung.verifier.computation
         among = {self.built.row.id}
         for candidate_id in candidate_ids:
-            among |= {id_ for id_, _ in campaigns.with_rung(self.connection, candidate_id, computation)}
+            among |= {id_ for id_, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation)}
         for campaign_id in sorted(among):
             watermarks.lock(self.connection, campaign_id)
 
@@ -197,7 +197,7 @@ class _Writer:
         connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
         finding = verifier.read(candidate, answer)
-        current = evidence.latest(connection, [id_], verifier.computation, key.replicate).get(id_)
+        current = evidence.latest_with_revision(connection, [id_], verifier.computation, key.replicate).get(id_)
         if current is not None and _values(current[0].measured) == _values(finding.measured):
             self.report.known += 1
             return

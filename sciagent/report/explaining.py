@@ -50,7 +50,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT, know_properties
+from sciagent.store.results.evidence import IMPORT_VERIFIER, know_properties
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.candidates import EvidenceAnswer, campaign_members, imported_answers
 from sciagent.store.views.queries import with_proposer
@@ -255,7 +255,7 @@ def _other_evidence(
     for row in reversed(rows):
         units.update(row.units)
     for each in evidence:
-        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED_VERIFIER):
+        if each.story.key not in shown and each.story.verifier not in (IMPORT_VERIFIER, DERIVED_VERIFIER):
             yield each.shown(units)
 
 
@@ -270,7 +270,7 @@ def _campaign(
     place = standings.get(connection, row.id, candidate_id)
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
-    people = directives.on(connection, row.id, candidate_id)
+    people = directives.directives_on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None

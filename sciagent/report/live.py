@@ -20,9 +20,9 @@ from sciagent.domain.text import duration, range_of
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import job_lists, workers
-from sciagent.store.job_queue.workers import Running, Used, WorkerRow, summed_use, use_by_worker
+from sciagent.store.job_queue.workers import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
 from sciagent.store.views import campaign_counts, overview
-from sciagent.store.views.overview import Failure, Going, Queue
+from sciagent.store.views.overview import DrivenCampaign, Failure, Queue
 
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
 
@@ -70,9 +70,9 @@ class Frame:
     campaigns: list[Watched]
     queues: list[Queue]
     workers: list[WorkerRow]
-    running: list[Running]
+    running: list[RunningJob]
     failures: list[Failure]
-    resources: list[Used]
+    resources: list[ResourceUse]
     """Use of the resources other than cores, summed over the workers."""
 
     @property
@@ -83,19 +83,19 @@ class Frame:
 
 def look(connection: Connection, sparing: Sparing) -> Frame:
     """Returns a snapshot of the ledger; `sparing` limits the slow queries."""
-    lately = overview.lately(connection)
+    lately = overview.latest_results(connection)
     watched = [
         _watched(connection, campaign, lately.per_minute.get(campaign.id, 0.0), sparing)
-        for campaign in overview.going(connection)
+        for campaign in overview.driven_campaigns(connection)
     ]
     alive = workers.alive(connection)
-    running = workers.running(connection, 200)
+    running = workers.running_jobs(connection, 200)
     resources = summed_use(use_by_worker(alive, running))
     queues = overview.queues(connection)
     return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
 
 
-def _watched(connection: Connection, campaign: Going, per_minute: float, sparing: Sparing) -> Watched:
+def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, sparing: Sparing) -> Watched:
     hits = sparing(("hits", campaign.id), lambda: campaign_counts.hits(connection, campaign.id))
     counted = sparing(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = sparing(("used", campaign.id), lambda: _used(connection, campaign))
@@ -114,7 +114,7 @@ def _watched(connection: Connection, campaign: Going, per_minute: float, sparing
     )
 
 
-def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
+def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float] | None:
     """Returns (limit, used share) of the budget limit with the largest used share; None without limits."""
     budget = campaign.spec.get("budget", {})
     spent = campaign_counts.spent(connection, campaign.id)

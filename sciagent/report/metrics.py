@@ -63,7 +63,7 @@ class LedgerCollector:
         attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
         stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
         spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
-        for campaign in overview.recent(connection):
+        for campaign in overview.recent_campaigns(connection):
             state.add_metric([campaign.name, campaign.state], 1)
             wall.add_metric([campaign.name], campaign.wall_seconds)
             n_hits, by_state, totals = self._sparing(campaign.id, partial(_counted, connection, campaign.id))
@@ -81,7 +81,7 @@ class LedgerCollector:
 
 def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, int], overview.Totals]:
     counted = job_lists.counts(connection, [campaign_id])
-    by_state = {str(state): counted.get(state, 0) for state in job_lists.ORDER}
+    by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
     return campaign_counts.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
 
 
@@ -107,7 +107,7 @@ def _workers(connection: Connection) -> list[Metric]:
     has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
     used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
     now = db_now(connection)
-    all_running = workers.running(connection)
+    all_running = workers.running_jobs(connection)
     all_alive = workers.alive(connection)
     busy = Counter(job.worker for job in all_running)
     in_use = workers.use_by_worker(all_alive, all_running)

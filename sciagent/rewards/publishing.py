@@ -198,7 +198,7 @@ def _requested_version(
     Rows of the campaign below the watermark are a fixed set from then on. Raises UsageError for a watermark in the
     future.
     """
-    watermarks.settle(connection, [campaign_id])
+    watermarks.wait_for_noted_rows(connection, [campaign_id])
     now = read_watermark(connection)
     previous = rewards.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:

@@ -41,7 +41,7 @@ _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
 
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
     """Returns the rungs with the calibrations that they had at a watermark."""
-    fits = watermarks.current(connection, built.row.id, as_of)
+    fits = watermarks.current_fits(connection, built.row.id, as_of)
     return tuple(replace(rung, all_fits=fits.get(rung.id, {})) for rung in built.rungs)
 
 
@@ -121,7 +121,7 @@ def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -
     chance = built.spec.scheduler.terminal_chance()
     if chance is None:
         return {}
-    keys = laws.keys(connection, candidate_ids)
+    keys = laws.candidate_keys(connection, candidate_ids)
     drawn = lots(built.spec.seed, keys.values()) < chance
     return dict(zip(keys, map(bool, drawn), strict=True))
 

@@ -322,7 +322,7 @@ def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
         ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
         if settings.as_of is None:
             return watermarks.take(connection, ids)
-        watermarks.settle(connection, ids)
+        watermarks.wait_for_noted_rows(connection, ids)
         now = read_watermark(connection)
     if settings.as_of > now:
         raise UsageError(f"watermark {settings.as_of} lies in the future; the ledger is at {now}")

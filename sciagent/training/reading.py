@@ -28,7 +28,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.policies import tool_set_content
-from sciagent.store.views.episodes import Proposed, episode_proposals
+from sciagent.store.views.episodes import EpisodeProposal, episode_proposals
 
 
 class SampledTokens(NamedTuple):
@@ -128,7 +128,7 @@ class AnsweredTurn:
     """The tools that were offered, as JSON in OpenAI's format; an empty list if the prompt lists them."""
     row: Mapping[str, Any]
     """The row of the table `turn`."""
-    proposals: tuple[Proposed, ...]
+    proposals: tuple[EpisodeProposal, ...]
     sampled: SampledTokens | None = None
     """The tokens; None if the server returned none."""
 
@@ -196,7 +196,7 @@ class TrainingCampaign:
         left out."""
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
         conversation = Episode(episode.number, 0, episode.opening, limits)
-        proposals_by_turn: dict[int, list[Proposed]] = {}
+        proposals_by_turn: dict[int, list[EpisodeProposal]] = {}
         for proposal in episode_proposals(connection, episode.id):
             proposals_by_turn.setdefault(proposal.turn_id, []).append(proposal)
         rows = self.raw_turns(connection, episode)

@@ -31,7 +31,7 @@ def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
     one = claimed(ledger)
     with ledger.begin() as connection:
         workers.register(connection, NewWorker("old:2:cd", "old", 2, "celery", ("high_fidelity",), 4))
-        workers.stopped(connection, "old:2:cd")
+        workers.report_stopped(connection, "old:2:cd")
         long_ago = db_now(connection) - timedelta(hours=5)
         connection.execute(sa.update(t.worker).where(t.worker.c.name == "node7:1:ab").values(started_at=long_ago))
         offers.offer_many(connection, {1: Offer("high_fidelity", None, None)})

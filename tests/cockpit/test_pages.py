@@ -74,7 +74,7 @@ def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None
     assert carla.post(path, {"verb": "veto", "why": "not stable in air"}).status_code == 303
     assert place(server.built, first)[0] == "vetoed" and first not in task_ids(server.built)
     with server.ledger.read() as connection:
-        [said] = directives.on(connection, server.built.row.id, task.candidate_id)
+        [said] = directives.directives_on(connection, server.built.row.id, task.candidate_id)
         last = audit.head(connection)
     assert (said.who, said.why) == ("carla", "not stable in air")
     assert verbs(carla, path) == ["release"]

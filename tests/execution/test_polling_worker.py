@@ -48,7 +48,7 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
         until(lambda: running(ledger))
         with ledger.read() as connection:
             (row,) = workers.alive(connection)
-            (held,) = workers.running(connection)
+            (held,) = workers.running_jobs(connection)
         assert (row.name, row.slots, row.queues) == ("bench-7", 1, ("simulation",))
         assert (held.owner, held.campaign, held.rung) == ("bench-7/0", "elsewhere", "remote")
         address = re.search(r"http://\S+", (tmp_path / "worker.log").read_text())

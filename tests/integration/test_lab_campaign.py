@@ -58,7 +58,7 @@ def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) 
     try:
         until(rests, 240)
         with ledger.read() as connection:
-            assert campaigns.hosted(connection) == []
+            assert campaigns.hosted_without_driver(connection) == []
         driven, [first] = wall(), listed()
         assert first["smiles"] == "Oc1ccccc1"
         value = ("--value", "homo_lumo_gap=4.3 eV", "--who", "anna")

@@ -39,7 +39,7 @@ def loaded(built: Built, file: Path, rows: str, why: str = "", label: str = "lab
 def hits(built: Built) -> dict[str, bool]:
     """{structure: whether it is a hit} of the molecules that the rung has answered."""
     with built.ledger.read() as connection:
-        ids = standings.settled(connection, built.row.id)
+        ids = standings.settled_ids(connection, built.row.id)
         found = candidates.load(connection, ids)
         return {found[id_].text: bool(standings.get(connection, built.row.id, id_)["is_hit"]) for id_ in ids}
 

@@ -66,7 +66,7 @@ def later(made: Rewarded) -> int:
     with made.ledger.begin() as connection:  # a person adds what the ledger knows already
         ids = candidates.enter(connection, [parse_molecule(name) for name in OTHERS]).values()
         standings.add(connection, made.built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in ids])
-        watermarks.write(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
+        watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
     for smiles in (*OTHERS, EARLY[20], EARLY[21]):
         made.order(smiles, DFT)
     return len(answers)
@@ -122,7 +122,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     writes = {
         "turn": lambda connection: trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
         "decision": lambda connection: standings.decide(connection, made.built.row.id, [DECISION]),
-        "calibration": lambda connection: watermarks.write(
+        "calibration": lambda connection: watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}
         ),
     }

@@ -38,7 +38,7 @@ def busy(ledger: Ledger, n: int = 24, names: Sequence[str] = ("redox-anolytes", 
         with ledger.begin() as connection:
             (claim,) = offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{i % 4}", after=last)
             _end(connection, claim, i)
-            [last] = offers.rungs_of(connection, [claim.job_id]).values()
+            [last] = offers.campaigns_by_rung(connection, [claim.job_id]).values()
     for slot in range(3):
         with ledger.begin() as connection:
             offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{slot}")

@@ -67,7 +67,7 @@ class BudgetTracker(Budget):
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
         for i, rung in enumerate(built.paid):
-            waiting = standings.waiting(
+            waiting = standings.waiting_candidates(
                 connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG
             )
             yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[i:])

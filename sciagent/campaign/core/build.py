@@ -92,7 +92,9 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
         answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
-        held = evidence.latest(connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash))
+        held = evidence.latest_with_revision(
+            connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash)
+        )
         for id_, candidate in loaded.items():
             used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
             new = _derived_evidence(prop, candidate.key, id_, used, held.get(id_))

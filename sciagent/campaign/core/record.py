@@ -169,7 +169,7 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         due = [item for item in settlings if item.position >= position]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
         if recorded:
-            for id_ in pooled.replicated(connection, list(recorded), computation):
+            for id_ in pooled.ids_with_replicates(connection, list(recorded), computation):
                 del recorded[id_]  # the answer has replicates, so the pooled answer is read below
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
         read = pooled.pooled_answers(connection, unread, computation) if unread else {}

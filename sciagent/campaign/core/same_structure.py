@@ -43,7 +43,7 @@ def known_likenesses(
     """
     if not built.subject.relaxed_file:
         return {}
-    return likenesses.of_many(connection, built.row.id, candidate_ids, as_of)
+    return likenesses.likenesses_of(connection, built.row.id, candidate_ids, as_of)
 
 
 def find_likenesses(connection: Connection, built: Built, answered: Mapping[int, Position]) -> dict[int, Likeness]:
@@ -60,19 +60,19 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
     for position in sorted(set(answered.values())):
         ids = [id_ for id_, at in answered.items() if at == position]
         found |= _find(connection, built, built.rungs[position], ids)
-    return likenesses.of_many(connection, built.row.id, sorted(found)) if found else {}
+    return likenesses.likenesses_of(connection, built.row.id, sorted(found)) if found else {}
 
 
 def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
     """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate."""
     where = rung.rules.position, rung.verifier.computation, built.subject.relaxed_file
-    structures = likenesses.relaxed(connection, built.row.id, candidate_ids, *where)
+    structures = likenesses.relaxed_structures(connection, built.row.id, candidate_ids, *where)
     measured = evidence.measured_of(connection, [structure.evidence_id for structure in structures])
     skipped = {structure.candidate_id for structure in structures}
     found = set()
     for structure in structures:
         windows = _windows(connection, measured.get(structure.evidence_id, ()))
-        others = likenesses.near(
+        others = likenesses.similar_structures(
             connection, built.row.id, structure, *where, windows=windows, without=skipped, most=MAX_COMPARED
         )
         for other in others:

@@ -168,7 +168,7 @@ def _ready(
     budget = session.budget
     by_id = {rung.id: rung for rung in built.all_rungs}
     queued = jobs.queued(connection, built.row.id)
-    reserved: Mapping[int, Mapping[str, float]] = spend.held(connection, built.row.id) if queued else {}
+    reserved: Mapping[int, Mapping[str, float]] = spend.reserved_by_job(connection, built.row.id) if queued else {}
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:

@@ -85,7 +85,7 @@ class Host:
         now = time.monotonic()
         self._collect_ended(now)
         with self._ledger.read() as connection:
-            waiting = campaigns.hosted(connection)
+            waiting = campaigns.hosted_without_driver(connection)
         for campaign_id, name in waiting:
             child = self._children.setdefault(campaign_id, _Child(name))
             if child.process is None and now >= child.not_before:

@@ -52,7 +52,7 @@ class ControlDraws:
     def __init__(self, session: DriverSession, connection: Connection) -> None:
         self._session = session
         control = session.built.control
-        self._known_ids = set() if control is None else standings.decided_on(connection, control.id)
+        self._known_ids = set() if control is None else standings.ids_decided_on(connection, control.id)
         self._waiting: list[int] = []
         self._next_look_at = 0.0
 
@@ -80,11 +80,11 @@ class ControlDraws:
         begun = time.monotonic()
         built = self._session.built
         assert built.control is not None
-        settled = standings.settled(connection, built.row.id)
+        settled = standings.settled_ids(connection, built.row.id)
         new = [id_ for id_ in settled if id_ not in self._known_ids]
         self._known_ids.update(new)
         if new:
-            keys = laws.keys(connection, new)
+            keys = laws.candidate_keys(connection, new)
             drawn = is_drawn(built.control, built.spec.seed, (keys[id_] for id_ in new))
             self._waiting += [id_ for id_, is_chosen in zip(new, drawn, strict=True) if is_chosen]
         took = time.monotonic() - begun
@@ -113,7 +113,7 @@ def refit(connection: Connection, built: Built) -> None:
                 line = fit.sentence(rung.spec.rung, built.row.units.get(name))
                 log_event(connection, built.row.id, "calibrated", {"fit": line})
     if changed:
-        watermarks.write(connection, built.row.id, changed)
+        watermarks.write_fits(connection, built.row.id, changed)
         _place_again(connection, built, lowest)
 
 
@@ -193,7 +193,7 @@ class Driver:
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             refit(connection, built)
-            last = directives.last(connection, built.row.id)
+            last = directives.last_id(connection, built.row.id)
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)
             self.reaped = reap(session)

@@ -53,7 +53,7 @@ class Mailbox:
         that writes a directive may change them."""
         session = self._session
         self._looked_at = time.monotonic()
-        new_directives = directives.since(connection, session.built.row.id, self._last)
+        new_directives = directives.directives_since(connection, session.built.row.id, self._last)
         if not new_directives:
             return False
         self._last = new_directives[-1].id

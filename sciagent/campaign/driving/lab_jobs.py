@@ -35,7 +35,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, offers, spend
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
-from sciagent.store.lab.tasks import Untouched
+from sciagent.store.lab.tasks import UntouchedTask
 from sciagent.store.views import campaign_counts
 
 REORDER_INTERVAL = timedelta(days=1)
@@ -51,7 +51,7 @@ def reorder_list(connection: Connection, session: DriverSession) -> None:
     if not built.asked or not _is_due(connection, built.row.id):
         return
     position = {rung.id: rung.rules.position for rung in built.asked}
-    untouched = [task for task in tasks.untouched(connection, built.row.id) if task.rung_id in position]
+    untouched = [task for task in tasks.untouched_tasks(connection, built.row.id) if task.rung_id in position]
     listed = {task.candidate_id: position[task.rung_id] for task in untouched}
     if not listed:
         return
@@ -71,7 +71,7 @@ def reorder_list(connection: Connection, session: DriverSession) -> None:
 def _withdraw(
     connection: Connection,
     session: DriverSession,
-    untouched: Sequence[Untouched],
+    untouched: Sequence[UntouchedTask],
     remaining_choices: Mapping[int, Choice],
 ) -> int:
     """Takes the tasks without a remaining choice off the list; returns the number of their candidates."""
@@ -126,7 +126,7 @@ def _is_due(connection: Connection, campaign_id: int) -> bool:
 def _decide(
     connection: Connection,
     session: DriverSession,
-    untouched: list[Untouched],
+    untouched: list[UntouchedTask],
     remaining_choices: Mapping[int, Choice],
     spare: Set[int],
 ) -> None:
@@ -156,7 +156,9 @@ def _decide(
 def wake_again(connection: Connection, session: DriverSession, state: CampaignState) -> None:
     """Lets a dispatcher look at a campaign that waits for people after a day, if its list may then change."""
     built = session.built
-    if state is CampaignState.WAITING and session.purchasing.reorders and tasks.untouched(connection, built.row.id):
+    if state is not CampaignState.WAITING or not session.purchasing.reorders:
+        return
+    if tasks.untouched_tasks(connection, built.row.id):
         campaigns.wake(connection, built.row.id, db_now(connection) + REORDER_INTERVAL)
 
 
@@ -252,7 +254,7 @@ class WorldJobs(Crew):
         tasks.enter(connection, list(due), due)
         self._n_new += len(planned)
         for id_, job in planned.items():
-            out = offers.Out(id_, job.candidate_id, job.rung.id)
+            out = offers.OutstandingJob(id_, job.candidate_id, job.rung.id)
             self._jobs_out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
 
     def launch(self) -> int:

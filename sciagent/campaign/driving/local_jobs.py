@@ -180,7 +180,7 @@ def _settling(position: Position, ending: JobEnding) -> Settling:
 
 def settle_cancelled(connection: Connection, session: DriverSession, job_ids: Iterable[int]) -> None:
     """Settles the candidates of cancelled jobs again."""
-    for job in job_lists.standing(connection, list(job_ids)):
+    for job in job_lists.job_standings(connection, list(job_ids)):
         settle_again(connection, session.built, job.candidate_id)
 
 

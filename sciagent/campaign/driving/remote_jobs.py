@@ -22,15 +22,15 @@ from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
-from sciagent.store.job_queue.offers import Ended, Out
-from sciagent.store.job_queue.workers import cannot, capacity
+from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
+from sciagent.store.job_queue.workers import capacity, impossible_request_text
 
 
 @dataclass(frozen=True)
 class OfferedJob:
     """A job that was offered and is not settled yet."""
 
-    out: Out
+    out: OutstandingJob
     position: Position
     declared: Cost | None
     reservation: Cost
@@ -39,7 +39,7 @@ class OfferedJob:
 def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung]) -> dict[int, OfferedJob]:
     """Returns the jobs of these rungs that are offered or running, by id."""
     positions = {rung.id: rung.rules.position for rung in rungs}
-    held = spend.held(connection, built.row.id)
+    held = spend.reserved_by_job(connection, built.row.id)
     return {
         out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
         for out in offers.outstanding(connection, built.row.id)
@@ -47,12 +47,12 @@ def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung
     }
 
 
-def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[Ended]:
+def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[EndedJob]:
     """Places the candidates of the jobs that have ended; returns the ends. out: jobs that were offered, by id."""
     if not out:
         return []
     with session.built.ledger.read() as connection:
-        ended = offers.ended(connection, {id_: job.out for id_, job in out.items()})
+        ended = offers.ended_jobs(connection, {id_: job.out for id_, job in out.items()})
     if ended:
         with session.begin() as connection:
             settlings = []
@@ -72,7 +72,7 @@ def _waits(connection: Connection, session: DriverSession, job: OfferedJob) -> b
     return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
 
-def _settling(end: Ended, job: OfferedJob) -> Settling:
+def _settling(end: EndedJob, job: OfferedJob) -> Settling:
     candidate_id = job.out.candidate_id
     finding = None
     if end.state is not JobState.DONE and end.outcome is not None:
@@ -137,7 +137,7 @@ class RemoteJobs(Crew):
 
     def _add(self, planned: Mapping[int, PlannedJob], seen: Mapping[int, int]) -> None:
         for id_, job in planned.items():
-            out = Out(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
+            out = OutstandingJob(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
             self._newly_offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
 
     def launch(self) -> int:
@@ -193,7 +193,7 @@ class RemoteJobs(Crew):
             can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._n_at_once[rung.rules.position] = can.most
             if can.missing:
-                why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                why = f'rung "{label}": {impossible_request_text(queue_of(rung), rung.holds, can)}'
                 self.unheld[label] = why
                 if before.get(label) != why:
                     log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
@@ -214,7 +214,7 @@ class RemoteJobs(Crew):
         session.purchasing.pool.touch(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
 
-    def _account(self, end: Ended) -> OfferedJob:
+    def _account(self, end: EndedJob) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""
         job = self._jobs_out.pop(end.job_id)
         budget = self.session.budget
@@ -243,7 +243,7 @@ class RemoteJobs(Crew):
         if not self._jobs_out:
             return
         seen = offers.last_attempts(connection, list(self._jobs_out))
-        held = spend.held(connection, self.session.built.row.id)
+        held = spend.reserved_by_job(connection, self.session.built.row.id)
         for id_, job in self._jobs_out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._jobs_out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))

@@ -45,7 +45,7 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
     """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
-        listed = job_lists.standing(connection, job_ids)
+        listed = job_lists.job_standings(connection, job_ids)
         waiting, running = jobs.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
         cancelled = dict[int, list[int]]()  # job ids by candidate id
         for job in listed:
@@ -92,7 +92,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
         room = {r.rules.position: budget.remaining_jobs(r.rules.position) for r in built.bought}
         outcomes = dict[int, tuple[str, str]]()
         again = list[int]()
-        for job in job_lists.standing(connection, job_ids):
+        for job in job_lists.job_standings(connection, job_ids):
             rung = next(r for r in built.all_rungs if r.id == job.rung_id)
             why = _why_not(connection, built, job, rung, room)
             outcomes[job.id] = "" if why else "queued", why
@@ -155,7 +155,7 @@ def _why_not(
 def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int) -> bool:
     """Whether the candidate is held only because one of its jobs was cancelled."""
     verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
-    decisions = [d for d in directives.on(connection, built.row.id, candidate_id) if d.verb in verbs]
+    decisions = [d for d in directives.directives_on(connection, built.row.id, candidate_id) if d.verb in verbs]
     return bool(decisions) and decisions[-1].verb is Verb.HOLD and CANCELLED_JOBS_KEY in decisions[-1].payload
 
 
@@ -169,5 +169,5 @@ def _job_changes(
 ) -> list[JobChange]:
     return [
         JobChange(row.id, row.rung, row.key, row.candidate, *outcomes[row.id], row.id in held)
-        for row in job_lists.rows(connection, list(outcomes))
+        for row in job_lists.job_rows(connection, list(outcomes))
     ]

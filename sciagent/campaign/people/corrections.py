@@ -14,7 +14,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.results import evidence
-from sciagent.store.results.evidence import IMPORT, NewEvidence
+from sciagent.store.results.evidence import IMPORT_VERIFIER, NewEvidence
 
 
 class Differing(NamedTuple):
@@ -42,7 +42,7 @@ def differing(
     e = t.current_evidence.c
     fields = (e.verifier, e.verifier_version, e.settings_hash, e.inputs_hash, e.replicate, e.revision)
     query = sa.select(e.id, e.source, t.candidate.c.key, *fields).join(t.candidate, t.candidate.c.id == e.candidate_id)
-    others = (e.candidate_id == candidate_id, e.verifier == IMPORT, e.settings_hash != settings_hash)
+    others = (e.candidate_id == candidate_id, e.verifier == IMPORT_VERIFIER, e.settings_hash != settings_hash)
     rows = connection.execute(query.where(*others).order_by(e.id)).all()
     recorded_ids = [row.id for row in rows]
     values = evidence.measured_of(connection, recorded_ids) if recorded_ids else {}

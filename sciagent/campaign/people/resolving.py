@@ -101,7 +101,7 @@ def _matches(connection: Connection, row: CampaignRow | None, name: str, read: C
     found = candidates.find(connection, name)
     kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
     if not found and read is None and kinds:
-        found = candidates.shown_as(connection, name, kinds, None if row is None else row.id)
+        found = candidates.find_by_text(connection, name, kinds, None if row is None else row.id)
     return [Named(candidate.id, candidate.key, candidate.text) for candidate in found]
 
 

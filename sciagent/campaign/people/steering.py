@@ -92,7 +92,7 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
         case = _Case(connection, built, named)
         if not case.steering.blocks_scheduling:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
-        vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
+        vetoes = [d for d in directives.directives_on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
         columns = vetoes[-1].payload.get("before") if vetoes else None
         place_before = Place.from_columns(columns) if columns else None

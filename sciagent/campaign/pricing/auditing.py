@@ -138,7 +138,7 @@ class Auditing:
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
-        named = laws.keys(connection, ids)
+        named = laws.candidate_keys(connection, ids)
         drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
         return list(map(float, drawn))
 
@@ -155,7 +155,7 @@ class Auditing:
 
     def _outlay(self, connection: Connection) -> float:
         """Returns the cost of the audit's jobs, in the unit of the pool's costs."""
-        for decision in laws.decided(connection, self._built.row.id, self._last_decision_id):
+        for decision in laws.audit_draws(connection, self._built.row.id, self._last_decision_id):
             self._last_decision_id = decision.id
             if decision.action == "run":
                 self._audit_jobs.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))

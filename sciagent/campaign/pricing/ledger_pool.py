@@ -344,12 +344,12 @@ class LedgerPool(CandidatePool):
         touched = sorted(self._touched_ids)
         self._touched_ids = set()
         for start in range(0, len(touched), ROWS_PER_READ):
-            rows = standings.of(connection, self._built.row.id, touched[start : start + ROWS_PER_READ])
+            rows = standings.standings_of(connection, self._built.row.id, touched[start : start + ROWS_PER_READ])
             self._write_standings(connection, rows)
             seen += len(rows)
         return seen
 
-    def _add_candidates(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _add_candidates(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Adds new candidates, in order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
         self._add_rows(ids)
@@ -359,7 +359,7 @@ class LedgerPool(CandidatePool):
             self._write_structures([loaded.get(id_) for id_ in ids])
             self._write_order(connection, ids, loaded)
         elif self.lots is not None:
-            keys = laws.keys(connection, ids)
+            keys = laws.candidate_keys(connection, ids)
             self.lots[len(self.ids) - len(ids) :] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         self._write_standings(connection, rows)
 
@@ -372,7 +372,7 @@ class LedgerPool(CandidatePool):
         keys = {id_: candidate.key for id_, candidate in loaded.items()}
         not_loaded = [id_ for id_ in ids if id_ not in keys]
         if not_loaded:
-            keys |= laws.keys(connection, not_loaded)
+            keys |= laws.candidate_keys(connection, not_loaded)
         assert self.order is not None
         self.order[len(self.ids) - len(ids) :] = order_of(keys[id_] for id_ in ids)
 
@@ -397,7 +397,7 @@ class LedgerPool(CandidatePool):
         subject = self._built.subject
         self.structures.add([subject.structure(subject.notation(each)) if each else None for each in loaded])
 
-    def _write_standings(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+    def _write_standings(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Writes standings and answers of candidates."""
         if not rows:
             return
@@ -418,7 +418,7 @@ class LedgerPool(CandidatePool):
             self._write_fast_answers(connection, [r.candidate_id for r in with_answers], row_of_id)
 
     def _write_paid_answers(
-        self, connection: Connection, rows: Sequence[standings.Stands], row_of_id: dict[int, int]
+        self, connection: Connection, rows: Sequence[standings.CandidateStanding], row_of_id: dict[int, int]
     ) -> None:
         """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id."""
         for row in row_of_id.values():
@@ -457,7 +457,7 @@ class LedgerPool(CandidatePool):
 
     def _add_earlier_candidates(self, connection: Connection, campaign_id: int) -> None:
         """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
-        ids = standings.climbed(connection, campaign_id, MAX_EARLIER_CANDIDATES)
+        ids = standings.ids_with_answers(connection, campaign_id, MAX_EARLIER_CANDIDATES)
         positions = {column.rung for column in self._columns}
         paid_positions = {column.rung for column in self._columns if column.at != KNOWN}
         answers_by_rung = {position: self._answers(connection, ids, position) for position in positions}
@@ -476,12 +476,12 @@ class LedgerPool(CandidatePool):
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
-    ) -> dict[int, pooled.Values | None]:
+    ) -> dict[int, pooled.PooledValues | None]:
         rung = self._built.rungs[position]
         derived = [prop.settings_hash for prop in rung.spec.derived]
         return pooled.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
-    def _write_answer(self, row: int, position: Position, values: pooled.Values | None) -> None:
+    def _write_answer(self, row: int, position: Position, values: pooled.PooledValues | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(self._columns):
             if observed.rung == position:

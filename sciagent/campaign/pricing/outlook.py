@@ -32,7 +32,7 @@ MAX_CANDIDATES = 10_000  # number of candidates above which rebuilding the law t
 
 def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    n = campaign_counts.members(connection, row.id)
+    n = campaign_counts.n_candidates(connection, row.id)
     if n > MAX_CANDIDATES:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
         return Outlook(text=text)

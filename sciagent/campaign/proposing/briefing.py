@@ -129,7 +129,7 @@ def numbered(connection: Connection, built: Built) -> list[str]:
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line `#1 TEXT: score; results` per best candidate."""
-    top = standings.top(connection, built.row.id, SHOWN, part)
+    top = standings.best_scored(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
     lines = []
     for place, (id_, _, text, score, *_) in enumerate(top, 1):
@@ -165,7 +165,7 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
 def _family_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line per frequent family of the latest candidates, with counts of hits and rejections."""
     lines = []
-    tried = candidates.tried(connection, built.row.id, MANY, CLASSES, part)
+    tried = candidates.results_by_family(connection, built.row.id, MANY, CLASSES, part)
     notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
     for family in tried:
         name = built.subject.features(notations[family.first]).family[:100] or built.subject.words.no_family

@@ -85,7 +85,7 @@ class ModelSource:
         self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
         self._faults = 0  # number of successive failed episodes
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
-        for row in trajectories.running(connection, built.row.id):
+        for row in trajectories.running_trajectories(connection, built.row.id):
             if "opening" in row.settings and row.settings.get("name", "") == slot.name:
                 self._idle.append(self._resumed(connection, row))
 
@@ -124,7 +124,7 @@ class ModelSource:
 
     def _ask_model(self, episode: Episode) -> None:
         with self._built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         self._asking.ask(episode, self._tools.schemas, self._sampling(episode), asked)
 
     def _sampling(self, episode: Episode) -> Sampling:

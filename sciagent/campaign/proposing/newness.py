@@ -38,8 +38,8 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
     """
     known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
     new_features = [features for key, features in described if key not in known_keys]
-    known_families = candidates.known(connection, (features.family_hash for features in new_features))
-    is_unsure = bool(new_features) and bool(candidates.without(connection, 1))
+    known_families = candidates.known_families(connection, (features.family_hash for features in new_features))
+    is_unsure = bool(new_features) and bool(candidates.candidates_without_family(connection, 1))
     earlier = _latest(connection, subject) if new_features else []
     notes: list[Note] = []
     for key, features in described:
@@ -54,7 +54,7 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
 
 
 def _latest(connection: Connection, subject: Subject) -> list[Features]:
-    texts = candidates.latest(connection, subject.name, MAX_COMPARED)
+    texts = candidates.latest_texts(connection, subject.name, MAX_COMPARED)
     notations = candidates.notations(connection, subject, texts)
     return [subject.features(notations[id_]) for id_ in texts]
 
@@ -73,14 +73,14 @@ def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Fe
 
 def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
     """Stores the families of new candidates, by ledger id, and of `MAX_FILLED` earlier candidates without one."""
-    candidates.write(connection, {id_: found.family_hash for id_, found in fresh.items()})
-    older = candidates.without(connection, MAX_FILLED)
+    candidates.write_families(connection, {id_: found.family_hash for id_, found in fresh.items()})
+    older = candidates.candidates_without_family(connection, MAX_FILLED)
     for kind in sorted({kind for _, kind, _ in older}):
         subject_of_kind = subject if kind == subject.name else subject_of(kind)
         texts = {id_: text for id_, own_kind, text in older if own_kind == kind}
         notations = candidates.notations(connection, subject_of_kind, texts)
         families = {id_: subject_of_kind.features(text).family_hash for id_, text in notations.items()}
-        candidates.write(connection, families)
+        candidates.write_families(connection, families)
 
 
 MAX_MEASURED = 10_000  # candidates; those with the best score
@@ -88,7 +88,7 @@ MAX_MEASURED = 10_000  # candidates; those with the best score
 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
     """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
-    rows = standings.top(connection, built.row.id, n, part)
+    rows = standings.best_scored(connection, built.row.id, n, part)
     notations = candidates.notations(connection, built.subject, {row[0]: row[2] for row in rows})
     return {
         id_: Scored(key, notations[id_], value, depth, seeds, seq, operation or "")

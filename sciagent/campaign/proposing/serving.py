@@ -72,7 +72,7 @@ class McpEpisode:
         text = json.dumps(arguments)
         with self._lock:
             with built.ledger.read() as connection:
-                asked = trajectories.now(connection)
+                asked = trajectories.asked_now(connection)
             number = self._turns
             bench = AgentWorkbench(built, self._worker, self._owner, room=MAX_PROPOSALS, trajectory=self._number)
             seed = turn_seed(built, self._number, number)

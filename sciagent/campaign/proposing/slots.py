@@ -127,7 +127,7 @@ class ScriptSource:
         number = self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
         with built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         seed = turn_seed(built, self._slot.number, number)
         cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
         if cursor is None:

@@ -55,7 +55,7 @@ class SideBySide:
         chosen = built.spec.proposer
         assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
-            counts = trajectories.proposals_by(connection, built.row.id)
+            counts = trajectories.proposals_by_proposer(connection, built.row.id)
         self._lead = chosen.lead
         self._sources = sources
         self._members = [

@@ -179,7 +179,7 @@ class CampaignWorkbench:
     def _campaign_family(self, family_hash: str, formula: str) -> list[Candidate]:
         """Returns the candidates of the campaign with this family and formula."""
         with self._built.ledger.read() as connection:
-            ids = candidates.alike(connection, self._built.row.id, family_hash, formula, MAX_COMPARED)
+            ids = candidates.ids_of_family(connection, self._built.row.id, family_hash, formula, MAX_COMPARED)
             return list(candidates.load(connection, ids).values())
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:

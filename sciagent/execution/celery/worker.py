@@ -84,7 +84,7 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Liv
     """Send tokens to queues with jobs but without tokens, since a broker may have lost them."""
     freed = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
-        depths = workers.depths(connection, [*{*new.queues, *freed}])
+        depths = workers.queue_depths(connection, [*{*new.queues, *freed}])
     for name, depth in depths.items():
         if depth and wakeups.waiting(name) == 0:
             wakeups.wake(name, min(depth, new.slots))

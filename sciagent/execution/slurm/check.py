@@ -58,7 +58,7 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
     try:
         for name in COMMANDS:
             slurm.find(name)
-        slurm.passed()
+        slurm.passed_variables()
         partitions = _partition_statuses(slurm.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
         faults += _differences(site, {status.name: status for status in partitions})
         largest = _LARGEST.search(slurm.run("scontrol", "show", "config").stdout)

@@ -41,12 +41,12 @@ from sciagent.execution.slurm.site import ResourceRequest, SiteProfile
 
 MAX_ELEMENTS_BYTES = 64_000_000
 _TOKEN = re.compile(r"[0-9a-f]{16}")
-_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
+_EXIT_FILE = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
 _TAIL_BYTES = 4096
 
 
-class Mark(NamedTuple):
-    """The end of an element's script."""
+class ExitMark(NamedTuple):
+    """The content of the file `exit.N`: how an element's script ended."""
 
     code: int
     """Exit code of the command."""
@@ -55,8 +55,10 @@ class Mark(NamedTuple):
 
 
 class Spool:
-    """The folder of one array below the site's spool. token: 16 hexadecimal digits; default: a new random token.
-    Raises ValueError for any other token."""
+    """The folder of one array below the site's spool.
+
+    token: 16 hexadecimal digits; empty for a new random token. Raises ValueError for any other token.
+    """
 
     def __init__(self, site_spool: str, token: str = "") -> None:
         self.token = token or secrets.token_hex(8)
@@ -85,26 +87,31 @@ class Spool:
         """Seconds since the tasks were written."""
         return time.time() - self.elements.stat().st_mtime
 
-    def mark(self, element: int) -> Mark | None:
+    def exit_mark(self, element: int) -> ExitMark | None:
         """Returns how the element ended; None if it left no mark."""
-        match = _EXIT.fullmatch(self._read(f"exit.{element}"))
-        return Mark(int(match[1]), match[2] == "true") if match else None
+        match = _EXIT_FILE.fullmatch(self._read(f"exit.{element}"))
+        return ExitMark(int(match[1]), match[2] == "true") if match else None
 
     def failure_text(self, element: int) -> str:
         """Returns why an element failed: the printable characters of its last line of output, or its exit code."""
-        lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
-        printed = "".join(character for character in "".join(lines[-1:]).strip()[:300] if character.isprintable())
-        mark = self.mark(element)
-        return printed or f"exit code {mark.code if mark else 'unknown'}, and it printed nothing"
+        lines = [line.strip() for line in self._read(f"out.{element}").splitlines() if line.strip()]
+        last_line = lines[-1][:300] if lines else ""
+        printed = "".join(character for character in last_line if character.isprintable())
+        if printed:
+            return printed
+        mark = self.exit_mark(element)
+        code = mark.code if mark else "unknown"
+        return f"exit code {code}, and it printed nothing"
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self, name: str) -> str:
-        """The last _TAIL_BYTES of a file; empty if it cannot be read."""
+        """The last `_TAIL_BYTES` bytes of a file; empty if it cannot be read."""
         try:
             with (self.folder / name).open("rb") as stream:
-                stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES))
+                size = os.fstat(stream.fileno()).st_size
+                stream.seek(max(0, size - _TAIL_BYTES))
                 return stream.read(_TAIL_BYTES).decode(errors="replace")
         except OSError:
             return ""
@@ -124,8 +131,8 @@ def spools(site_spool: str) -> list[Spool]:
         names = sorted(path.name for path in Path(site_spool).iterdir())
     except OSError:
         return []
-    all_ = (Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name))
-    return [spool for spool in all_ if spool.elements.exists()]
+    arrays = (Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name))
+    return [array for array in arrays if array.elements.exists()]
 
 
 def read_elements(path: Path) -> list[Any]:
@@ -174,7 +181,7 @@ class ElementStatus(NamedTuple):
     """Exit code of the element's command, if the command ended."""
 
 
-_WORDS = {
+_SLURM_STATES = {
     ElementState.PENDING: "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED RESV_DEL_HOLD SPECIAL_EXIT",
     ElementState.RUNNING: "RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING UPDATE_DB POWER_UP_NODE",
     ElementState.COMPLETED: "COMPLETED",
@@ -183,7 +190,7 @@ _WORDS = {
     ElementState.CANCELLED: "CANCELLED REVOKED",
     ElementState.LOST: "NODE_FAIL BOOT_FAIL PREEMPTED LAUNCH_FAILED RECONFIG_FAIL OUT_OF_MEMORY",
 }
-_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
+_STATE_BY_WORD = {word: state for state, words in _SLURM_STATES.items() for word in words.split()}
 
 
 def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus:
@@ -192,17 +199,25 @@ def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus
     Slurm reports COMPLETED or FAILED for an element that was stopped at its time limit. The element's own files show
     the difference, and the exit code of its command.
     """
-    mark = spool.mark(number)
+    mark = spool.exit_mark(number)
     if word is None:
-        state = ElementState.LOST
-        if mark is not None:
-            state = ElementState.FAILED if mark.code else ElementState.COMPLETED
-            state = ElementState.CANCELLED if mark.stopped else state
+        state = _state_by_mark(mark)
     else:
-        state = _STATES.get(word, ElementState.UNKNOWN)
-    if state.ended and word in (None, "COMPLETED", "FAILED") and (spool.folder / f"warned.{number}").exists():
+        state = _STATE_BY_WORD.get(word, ElementState.UNKNOWN)
+    may_be_stopped = state.ended and word in (None, "COMPLETED", "FAILED")
+    if may_be_stopped and (spool.folder / f"warned.{number}").exists():
         state = ElementState.TIMED_OUT
-    return ElementStatus(number, state, mark.code if mark and state.ended else None)
+    code = mark.code if mark is not None and state.ended else None
+    return ElementStatus(number, state, code)
+
+
+def _state_by_mark(mark: ExitMark | None) -> ElementState:
+    """The state of an element of which Slurm has no record any more, from the file that it left."""
+    if mark is None:
+        return ElementState.LOST
+    if mark.stopped:
+        return ElementState.CANCELLED
+    return ElementState.FAILED if mark.code else ElementState.COMPLETED
 
 
 QUEUE_FORMAT = "%K|%T|%j"  # number of the element, state, name
@@ -214,16 +229,21 @@ def queue_lines(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
     The number is None in the joint record of elements that never started and were cancelled together.
     """
     for line in lines:
-        element, word, name = [*line.strip().split("|", 2), "", ""][:3]
-        if name and (element.isdecimal() or element == "N/A"):
-            yield name, int(element) if element.isdecimal() else None, word
+        parts = line.strip().split("|", 2)
+        if len(parts) < 3:
+            continue
+        element, word, name = parts
+        if name and element == "N/A":
+            yield name, None, word
+        elif name and element.isdecimal():
+            yield name, int(element), word
 
 
 COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's python in each element
-TIMEOUT_SECONDS = 60.0
-_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "LD_LIBRARY_PATH")
+COMMAND_TIMEOUT_SECONDS = 60.0
+_PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "LD_LIBRARY_PATH")
 
-_HEAD = """\
+_SCRIPT_HEAD = """\
 #!/bin/bash
 # One element of an array of sciagent: FOLDER COMMAND...
 folder=$1
@@ -245,7 +265,7 @@ finish() {
 }
 """
 
-_TAIL = """
+_SCRIPT_TAIL = """
 "$@" &
 child=$!
 [ "$warned$stopped" = falsefalse ] || tell
@@ -267,26 +287,33 @@ class Slurm:
     def __init__(self, site: SiteProfile, variables: Mapping[str, str] | None = None) -> None:
         self.site = site
         self._variables = dict(variables or {})
-        self._environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"LC_ALL": "C"}
+        self._environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+        self._environment["LC_ALL"] = "C"
         if site.slurm_conf is not None:
             self._environment["SLURM_CONF"] = site.slurm_conf
 
     def find(self, name: str) -> Path:
-        """Path of a command. Raises SlurmError."""
+        """Path of a command. Raises SlurmError if it is missing."""
         folder = self.site.slurm_bin
-        if (path := shutil.which(name, path=folder or self._environment.get("PATH"))) is None:
-            raise SlurmError(f"{name} is not {f'in {folder}' if folder else 'on PATH'}; name its folder as slurm_bin")
+        path = shutil.which(name, path=folder or self._environment.get("PATH"))
+        if path is None:
+            searched = f"in {folder}" if folder else "on PATH"
+            raise SlurmError(f"{name} is not {searched}; name its folder as slurm_bin")
         return Path(path)
 
-    def passed(self) -> dict[str, str]:
+    def passed_variables(self) -> dict[str, str]:
         """The environment variables that are passed on to jobs. Raises SlurmError if one of them is not set here."""
-        if missing := [name for name in self.site.pass_environment if name not in os.environ]:
+        missing = [name for name in self.site.pass_environment if name not in os.environ]
+        if missing:
             raise SlurmError(f"pass_environment names {', '.join(missing)}, and that is not set here")
         return {name: os.environ[name] for name in self.site.pass_environment}
 
     def run(self, name: str, *words: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command. extra: additional environment variables. Raises SlurmError with Slurm's message if the command
-        refuses, cannot run, or hangs."""
+        """Run a command.
+
+        extra: additional environment variables. Raises SlurmError with Slurm's message if the command refuses, cannot
+        run, or hangs.
+        """
         try:
             done = subprocess.run(
                 [self.find(name), *words],
@@ -295,10 +322,10 @@ class Slurm:
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
-                timeout=TIMEOUT_SECONDS,
+                timeout=COMMAND_TIMEOUT_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            raise SlurmError(f"{name} did not answer in {TIMEOUT_SECONDS:.0f} s") from None
+            raise SlurmError(f"{name} did not answer in {COMMAND_TIMEOUT_SECONDS:.0f} s") from None
         except OSError as error:
             raise SlurmError(f"{name} cannot be run: {error.strerror or error}") from None
         if done.returncode:
@@ -308,9 +335,11 @@ class Slurm:
     def submit(
         self, array: Spool, request: ResourceRequest, elements: Sequence[Any], command: Sequence[str] = COMMAND
     ) -> None:
-        """Submit an array. elements: one JSON value per element. Each element runs the command with the path of a file,
-        from which `spool.own_element` reads its value."""
-        extra = self._variables | self.passed()
+        """Submit an array. elements: the task of each element, a JSON value.
+
+        Each element runs the command with the path of a file, from which `own_element` reads its task.
+        """
+        extra = self._variables | self.passed_variables()
         array.write(elements, render(self.site))
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
         try:
@@ -338,21 +367,30 @@ class Slurm:
         return " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
 
     def states(self, arrays: Collection[Spool]) -> dict[Spool, list[ElementStatus]]:
-        """The status of every element of each array, from one squeue call and the files in the spool folders. A new
-        array that squeue does not show is left out, since sbatch may not have finished."""
-        words: dict[str, dict[int | None, str]] = {}  # by array and element; None: elements that never started
+        """The status of every element of each array, from one squeue call and the files in the spool folders.
+
+        A new array that squeue does not show is left out, since sbatch may not have finished.
+        """
+        # {array's name: {number of the element: word}}; number None: elements that never started
+        words_by_array: dict[str, dict[int | None, str]] = {}
         if arrays:
             names = ",".join(array.name for array in arrays)
             shown = self.run(
                 "squeue", "--noheader", "--array", "--states=all", f"--name={names}", f"--format={QUEUE_FORMAT}"
             )
             for name, number, word in queue_lines(shown.stdout.splitlines()):
-                words.setdefault(name, {})[number] = word
-        return {
-            array: [element_status(n, known.get(n, known.get(None)), array) for n in range(len(array.tasks()))]
-            for array in arrays
-            if (known := words.get(array.name, {})) or array.age() > 2 * TIMEOUT_SECONDS
-        }
+                words_by_array.setdefault(name, {})[number] = word
+        states = {}
+        for array in arrays:
+            words = words_by_array.get(array.name, {})
+            if not words and array.age() <= 2 * COMMAND_TIMEOUT_SECONDS:
+                continue
+            word_of_never_started = words.get(None)
+            states[array] = [
+                element_status(number, words.get(number, word_of_never_started), array)
+                for number in range(len(array.tasks()))
+            ]
+        return states
 
     def _sbatch_options(self, request: ResourceRequest) -> list[str]:
         partition = request.partition
@@ -381,8 +419,9 @@ class Slurm:
 
 def _error_text(name: str, done: subprocess.CompletedProcess[str]) -> str:
     """The command's error lines, without the command's name, which the caller adds."""
-    lines_ = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in lines_]
+    output = done.stderr or done.stdout
+    printed_lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in printed_lines]
     return "; ".join(lines)[:1000] or f"exit code {done.returncode}"
 
 
@@ -391,4 +430,4 @@ def render(site: SiteProfile) -> str:
     profile = [". /etc/profile", "umask 077"] if site.modules else []
     modules = [f"module load {shlex.quote(name)} || finish 69" for name in site.modules]  # EX_UNAVAILABLE
     variables = [f"export {name}={shlex.quote(value)}" for name, value in site.environment.items()]
-    return _HEAD + "".join(f"{line}\n" for line in [*profile, *modules, *variables]) + _TAIL
+    return _SCRIPT_HEAD + "".join(f"{line}\n" for line in [*profile, *modules, *variables]) + _SCRIPT_TAIL

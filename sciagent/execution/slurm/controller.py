@@ -1,4 +1,8 @@
-"""Submits the ledger's queued jobs to a cluster, and returns to the queue those that the cluster did not run."""
+"""Submits the ledger's queued jobs to a cluster, and returns to the queue the jobs that the cluster did not run.
+
+`SlurmController` does the work, step by step. `SubmitFailures` counts what goes wrong and warns campaigns. The
+functions below them group jobs into elements and name the elements.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -30,12 +33,12 @@ from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
-LEDGER = "SCIAGENT_LEDGER"
-LEDGER_FILE = "SCIAGENT_LEDGER_FILE"
-SLOTS = 16  # elements at a time, unless the profile sets max_running
+LEDGER_VARIABLE = "SCIAGENT_LEDGER"
+LEDGER_FILE_VARIABLE = "SCIAGENT_LEDGER_FILE"
+DEFAULT_SLOTS = 16  # elements at a time, unless the profile sets max_running
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
-REFUSALS = 5  # failures in a row that become a fault
-UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
+FAILURES_TO_FAULT = 5  # failures in a row that become a fault
+UNKNOWN_SECONDS = 600.0  # duration that is assumed for a job whose duration is unknown
 
 JobGroup = tuple[int, ...]
 """Ids of jobs that one element runs in one call."""
@@ -48,10 +51,10 @@ class SlurmController(Executor):
         self._ledger = ledger
         self._site = site
         self._queues = tuple(queues)
-        self._slurm = Slurm(site, variables(ledger, site))
-        self._slots = site.max_running or SLOTS
+        self._slurm = Slurm(site, ledger_variables(ledger, site))
+        self._slots = site.max_running or DEFAULT_SLOTS
         self._stop = threading.Event()
-        self._now = threading.Event()
+        self._wake_up = threading.Event()  # ends the pause between two steps
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
@@ -71,7 +74,7 @@ class SlurmController(Executor):
         """Look for queued jobs at once. Raises SlurmError if this machine cannot submit jobs."""
         self._start()
         if slots_by_queue:
-            self._now.set()
+            self._wake_up.set()
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:
         self._start()
@@ -79,8 +82,8 @@ class SlurmController(Executor):
     def _start(self) -> None:
         """Register as a worker and start the threads, once."""
         if self._threads[0].ident is None:
-            self._slurm.find("sbatch")
-            self._slurm.passed()
+            self._slurm.find("sbatch")  # raises SlurmError if it is missing
+            self._slurm.passed_variables()  # raises SlurmError if one is not set
             self._presence.step(self._ledger)
             for thread in self._threads:
                 thread.start()
@@ -88,20 +91,23 @@ class SlurmController(Executor):
     def close(self) -> None:
         """Stop the threads. Jobs in the cluster go on; the next controller of this site collects them."""
         self._stop.set()
-        self._now.set()
+        self._wake_up.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=60)
 
     def _follow(self) -> None:
+        """Repeat the steps until the controller is closed."""
         while not self._stop.is_set():
-            self._now.clear()
+            self._wake_up.clear()
             try:
                 self.step()
             except (SlurmError, LedgerAwayError) as error:
                 log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
-            most = self._site.poll_seconds
-            self._now.wait(min(most, 2 * LINGER_SECONDS) if self._jobs_left_to_elements else most)
+            pause_seconds = self._site.poll_seconds
+            if self._jobs_left_to_elements:
+                pause_seconds = min(pause_seconds, 2 * LINGER_SECONDS)
+            self._wake_up.wait(pause_seconds)
 
     def step(self) -> None:
         """Handle ended elements, release the jobs that they did not run, submit queued jobs."""
@@ -115,8 +121,8 @@ class SlurmController(Executor):
         """Handle the elements that have ended, and return the tasks of those that still wait or run."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
-            by_job = external_jobs.reserved(connection, self._queues)
-        reserved = {name for name, _ in by_job.values()}
+            reservations = external_jobs.reserved_jobs(connection, self._queues)
+        reserved_elements = {name for name, _ in reservations.values()}
         alive = list[ElementTask]()
         for array, elements in states.items():
             for element, entry in zip(elements, array.tasks(), strict=True):
@@ -125,7 +131,7 @@ class SlurmController(Executor):
                     alive.append(task)
                 elif task.name not in self._handled:
                     self._handled.add(task.name)
-                    self._end(array, element, task.jobs, ran=task.name not in reserved)
+                    self._end(array, element, task.jobs, ran=task.name not in reserved_elements)
             if all(element.state.ended for element in elements):
                 array.remove()
                 self._handled -= {element_name(array, element.number) for element in elements}
@@ -144,18 +150,21 @@ class SlurmController(Executor):
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
-        for job_id in external_jobs.free(connection, job_ids, lost):
+        for job_id in external_jobs.free_reservations(connection, job_ids, lost):
             detail = "its element in the cluster never ran it"
             completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
-    def _release_forgotten(self, known: set[str]) -> None:
-        """Release jobs whose controller died before it submitted their array. known: tokens of arrays in the spool."""
+    def _release_forgotten(self, spooled_tokens: set[str]) -> None:
+        """Release jobs whose controller died before it submitted their array.
+
+        spooled_tokens: tokens of the arrays in the spool.
+        """
         with self._ledger.read() as connection:
-            reserved = external_jobs.reserved(connection, self._queues)
+            reserved = external_jobs.reserved_jobs(connection, self._queues)
         forgotten = [
             job_id
             for job_id, (name, seconds) in reserved.items()
-            if seconds > FORGOTTEN_SECONDS and _token(name) not in known
+            if seconds > FORGOTTEN_SECONDS and _token(name) not in spooled_tokens
         ]
         if forgotten:
             with self._ledger.begin() as connection:
@@ -169,43 +178,47 @@ class SlurmController(Executor):
         """
         with self._ledger.begin() as connection:
             arrays = self._reserve_arrays(connection, alive)
-        left = {array: tuple(chain.from_iterable(groups)) for array, (_, groups) in arrays.items()}
-        taken = list[int]()
+        unsubmitted = {array: tuple(chain.from_iterable(groups)) for array, (_, groups) in arrays.items()}
+        accepted_ids = list[int]()
         refused = list[RefusedArray]()
         try:
             for array, (request, groups) in arrays.items():  # a crash from here on releases the jobs
                 refusal = self._submit_one(array, request, groups)
                 if refusal is None:
-                    taken += left.pop(array)
+                    accepted_ids += unsubmitted.pop(array)
                 else:
-                    refused.append(RefusedArray(request, left[array], refusal))
+                    refused.append(RefusedArray(request, unsubmitted[array], refusal))
         finally:
-            if left:
+            if unsubmitted:
                 with self._ledger.begin() as connection:
-                    self._release(connection, list(chain.from_iterable(left.values())), lost=False)
-        self._failures.note(refused, taken, in_cluster=bool(alive))
+                    self._release(connection, list(chain.from_iterable(unsubmitted.values())), lost=False)
+        self._failures.note(refused, accepted_ids, in_cluster=bool(alive))
 
     def _reserve_arrays(
         self, connection: Connection, alive: Sequence[ElementTask]
     ) -> dict[Spool, tuple[ResourceRequest, list[JobGroup]]]:
-        """Reserves jobs, and returns the request and the groups of job ids of each new array, which has one element per
-        group. Jobs that fit no partition are given up."""
+        """Reserve jobs, and return {new array: (its request, groups of job ids)}.
+
+        An array has one element per group. Jobs that fit no partition are given up.
+        """
         by_request: dict[ResourceRequest, list[JobGroup]] = {}
         elements = list(alive)
         self._jobs_left_to_elements = False
-        for group in grouped(external_jobs.waiting(connection, self._queues, self._site.max_array)):
-            if sum(map(partial(fits_element, group), elements)) >= self._slots:
+        for group in grouped(external_jobs.waiting_jobs(connection, self._queues, self._site.max_array)):
+            n_fitting = sum(1 for element in elements if fits_element(group, element))
+            if n_fitting >= self._slots:
                 self._jobs_left_to_elements = True
                 continue
-            for part, request in self._placed(connection, group):
-                by_request.setdefault(request, []).append(part)
-                elements.append(self._task("", part, request))
-        arrays = {Spool(self._site.spool): planned for planned in by_request.items()}
+            for job_ids, request in self._placed(connection, group):
+                by_request.setdefault(request, []).append(job_ids)
+                elements.append(self._task("", job_ids, request))  # its name is not known yet, and not needed here
+        arrays = {Spool(self._site.spool): (request, groups) for request, groups in by_request.items()}
         for array, (_, groups) in arrays.items():
-            names = dict[int, str]()
+            element_by_job = dict[int, str]()
             for number, job_ids in enumerate(groups):
-                names.update(dict.fromkeys(job_ids, element_name(array, number)))
-            external_jobs.reserve_for(connection, names)
+                for job_id in job_ids:
+                    element_by_job[job_id] = element_name(array, number)
+            external_jobs.reserve_for(connection, element_by_job)
         return arrays
 
     def _placed(
@@ -213,7 +226,8 @@ class SlurmController(Executor):
     ) -> Iterator[tuple[JobGroup, ResourceRequest]]:
         """Yields the request of a group. A group that fits no partition is halved; a job that fits none is given up."""
         try:
-            need = need_of(sum(map(expected_seconds, group)), group[0].memory_mb, read(group[0].needs))
+            seconds = sum(expected_seconds(job) for job in group)
+            need = need_of(seconds, group[0].memory_mb, read(group[0].needs))
             request = choose_partition(self._site, need)
         except NoPartitionError as error:
             if len(group) == 1:
@@ -228,6 +242,10 @@ class SlurmController(Executor):
             yield tuple(job.job_id for job in group), request
 
     def _task(self, name: str, job_ids: Sequence[int], request: ResourceRequest) -> ElementTask:
+        """Returns the task of an element that gets what was requested.
+
+        The element may use the requested time and memory without the margins that the site's profile adds.
+        """
         wall = self._site.wall
         return ElementTask(
             name=name,
@@ -244,11 +262,11 @@ class SlurmController(Executor):
         try:
             self._slurm.submit(array, request, tasks)
         except SlurmError as error:
-            self._slurm.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
+            self._slurm.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError if Slurm does not answer
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
-        where = f"{request.minutes} minutes each on {request.partition.name}"
-        log.info("Slurm: %s, %d elements, %s", array.name, len(tasks), where)
+        request_text = f"{request.minutes} minutes each on {request.partition.name}"
+        log.info("Slurm: %s, %d elements, %s", array.name, len(tasks), request_text)
         return None
 
 
@@ -277,80 +295,96 @@ class SubmitFailures:
         self._ledger = ledger
         self._site = site
         self._queues = tuple(queues)
-        self._refused = 0  # rounds in a row
-        self._never_started = 0  # elements in a row
-        self._failure_text = ""
+        self._n_refused_rounds = 0  # in a row
+        self._n_never_started = 0  # elements in a row
+        self._failure_text = ""  # last line of output of the last element that never started
         self.fault: str | None = None
 
     def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
         """Note an element that failed before it took its jobs. text: the last line that it printed."""
-        self._never_started = self._never_started + 1
+        self._n_never_started += 1
         self._failure_text = text
         self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
 
     def element_ran(self, job_ids: Sequence[int]) -> None:
         """Note an element that took its jobs."""
-        if self._never_started:
+        if self._n_never_started:
             self._warn([(job_ids, None)])
-        self._never_started = 0
+        self._n_never_started = 0
 
-    def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
-        """Note one round of submissions. taken: ids of jobs that Slurm accepted. in_cluster: whether an element of this
-        site waited or ran there before."""
-        self._refused = self._refused + 1 if refused and not taken and not in_cluster else 0
+    def note(self, refused: Sequence[RefusedArray], accepted_ids: Sequence[int], in_cluster: bool) -> None:
+        """Note one round of submissions.
+
+        accepted_ids: ids of jobs that Slurm accepted. in_cluster: whether an element of this site waited or ran in the
+        cluster before the round.
+        """
+        if refused and not accepted_ids and not in_cluster:
+            self._n_refused_rounds += 1
+        else:
+            self._n_refused_rounds = 0
         self.fault = None
-        if self._refused >= REFUSALS:
-            request = refused[0].request
-            why = refused[0].why
-            self.fault = (
-                f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
-                f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "
-                f"correct the profile of {self._site}, or ask whoever runs the cluster; "
-                "sciagent doctor --site PROFILE says more"
-            )
+        if self._n_refused_rounds >= FAILURES_TO_FAULT:
+            self.fault = self._refusal_fault(refused[0])
         with self._ledger.read() as connection:
-            at_work = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
-        if self._never_started >= REFUSALS and not at_work:
-            self.fault = (
-                f"{self._never_started} elements in a row failed on their node before they took a job: "
-                f"{self._failure_text}; correct the profile of {self._site}, or what it names: python, modules, "
-                "environment"
-            )
-        warnings: list[tuple[Sequence[int], str | None]] = [] if self._never_started else [(taken, None)]
+            a_job_runs = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
+        if self._n_never_started >= FAILURES_TO_FAULT and not a_job_runs:
+            self.fault = self._start_fault()
+        warnings = list[tuple[Sequence[int], str | None]]()
+        if not self._n_never_started:
+            warnings.append((accepted_ids, None))
         for refusal in refused:
             partition = refusal.request.partition.name
             warnings.append((refusal.job_ids, f"Slurm refuses jobs of partition {partition}: {refusal.why}"))
-        if taken or refused:
+        if accepted_ids or refused:
             self._warn(warnings)
 
-    def _warn(self, warnings: Iterable[tuple[Sequence[int], str | None]]) -> None:
-        """Record warnings for campaigns.
+    def _refusal_fault(self, refusal: RefusedArray) -> str:
+        request = refusal.request
+        return (
+            f"Slurm refused {self._n_refused_rounds} times what was asked of partition {request.partition.name} "
+            f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {refusal.why}; "
+            f"correct the profile of {self._site}, or ask whoever runs the cluster; "
+            "sciagent doctor --site PROFILE says more"
+        )
 
-        warnings: (job ids, warning; None clears it); a campaign's last entry counts.
+    def _start_fault(self) -> str:
+        return (
+            f"{self._n_never_started} elements in a row failed on their node before they took a job: "
+            f"{self._failure_text}; correct the profile of {self._site}, or what it names: python, modules, "
+            "environment"
+        )
+
+    def _warn(self, warnings: Iterable[tuple[Sequence[int], str | None]]) -> None:
+        """Record the warnings for the campaigns of the jobs.
+
+        warnings: (job ids, warning); a warning of None clears the campaign's warning. The last entry of a campaign
+        counts.
         """
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
             for job_ids, warning in warnings:
-                by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), warning)
+                for campaign_id in offers.campaigns_by_rung(connection, job_ids).values():
+                    by_campaign[campaign_id] = warning
             for campaign_id, warning in by_campaign.items():
                 campaigns.set_slurm_warning(connection, campaign_id, warning)
 
 
 def expected_seconds(job: WaitingExternalJob) -> float:
     """Returns the seconds to request, doubled after each unfinished attempt, at most the job's limit."""
-    return min((job.seconds or min(UNKNOWN_SECONDS, job.limit)) * 2.0**job.tries, job.limit)
+    first_seconds = job.seconds or min(UNKNOWN_SECONDS, job.limit)
+    return min(first_seconds * 2.0**job.tries, job.limit)
 
 
 def grouped(waiting: Sequence[WaitingExternalJob]) -> list[list[WaitingExternalJob]]:
-    """Returns the jobs in groups that one call may run, each at the place of its most urgent job."""
+    """Returns the jobs in groups that one call may run. A group stands at the place of its most urgent job."""
     groups: list[list[WaitingExternalJob]] = []
     open_groups: dict[tuple[object, ...], list[WaitingExternalJob]] = {}
     for job in waiting:
-        alike = (job.rung_id, job.needs, job.memory_mb, job.together)
-        group = open_groups.get(alike)
+        shared = (job.rung_id, job.needs, job.memory_mb, job.together)
+        group = open_groups.get(shared)
         if group is None or len(group) >= job.together:
             group = []
-            open_groups[alike] = group
+            open_groups[shared] = group
             groups.append(group)
         group.append(job)
     return groups
@@ -360,8 +394,9 @@ def fits_element(group: Sequence[WaitingExternalJob], element: ElementTask) -> b
     """Whether the group fits into this element's whole time and memory. Jobs with needs get an element of their own."""
     if group[0].needs is not None or any(job.seconds is None for job in group):
         return False
-    fits = sum(job.seconds or 0.0 for job in group) * element.margin <= element.seconds
-    return fits and (group[0].memory_mb or 0) <= element.memory_mb
+    seconds = sum(job.seconds or 0.0 for job in group) * element.margin
+    memory_mb = group[0].memory_mb or 0
+    return seconds <= element.seconds and memory_mb <= element.memory_mb
 
 
 def element_name(array: Spool, number: int) -> str:
@@ -369,27 +404,31 @@ def element_name(array: Spool, number: int) -> str:
 
 
 def _token(name: str) -> str:
+    """Returns the token of the array to which the element of this name belongs."""
     return name.removeprefix("slurm ").partition("_")[0]
 
 
-def variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
+def ledger_variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
     """The ledger's address and the artifact folder, except for variables that the profile sets itself.
 
     Raises SlurmError if the address holds a password, since Slurm stores the environment of jobs in files.
     """
-    named = {*site.environment, *site.pass_environment}
+    set_by_profile = {*site.environment, *site.pass_environment}
     values = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
-    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # must be the same in all processes of a ledger
-        values["SCIAGENT_LEASE_SECONDS"] = lease
-    if not named & {LEDGER, LEDGER_FILE}:
+    lease_seconds = os.environ.get("SCIAGENT_LEASE_SECONDS")
+    if lease_seconds:  # must be the same in all processes of a ledger
+        values["SCIAGENT_LEASE_SECONDS"] = lease_seconds
+    if not set_by_profile & {LEDGER_VARIABLE, LEDGER_FILE_VARIABLE}:
+        file_with_url = os.environ.get(LEDGER_FILE_VARIABLE)
         if ledger.url.password is None:
-            values[LEDGER] = ledger.url.render_as_string(hide_password=False)
-        elif path := os.environ.get(LEDGER_FILE):
-            values[LEDGER_FILE] = str(Path(path).expanduser().resolve())
+            values[LEDGER_VARIABLE] = ledger.url.render_as_string(hide_password=False)
+        elif file_with_url:
+            values[LEDGER_FILE_VARIABLE] = str(Path(file_with_url).expanduser().resolve())
         else:
             raise SlurmError(
                 "the URL of the ledger holds a password, and Slurm keeps what it is given in files: write the URL into "
-                f"a file of mode 600 that the nodes see, and set {LEDGER_FILE} to it instead of {LEDGER}; or leave the "
-                f"password to ~/.pgpass; or, if you want it so, name {LEDGER} in pass_environment of {site.site}"
+                f"a file of mode 600 that the nodes see, and set {LEDGER_FILE_VARIABLE} to it instead of "
+                f"{LEDGER_VARIABLE}; or leave the password to ~/.pgpass; or, if you want it so, name {LEDGER_VARIABLE} "
+                f"in pass_environment of {site.site}"
             )
-    return {name: value for name, value in values.items() if name not in named}
+    return {name: value for name, value in values.items() if name not in set_by_profile}

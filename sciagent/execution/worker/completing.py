@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,16 +40,22 @@ from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
 
-Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size, media type)
+StoredArtifacts = tuple[tuple[str, str, int, str], ...]
+"""(name, sha256, size in bytes, media type) of the artifacts of one result."""
 
 
-def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[Stored]:
-    """Put every artifact into the store, then remove the spooled files. Call it before the transaction that names them.
-    Raises OSError; it may then be called again."""
+def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[StoredArtifacts]:
+    """Put every artifact into the store, then remove the spooled files; returns the stored artifacts of each result.
+
+    Call this before the transaction that names the artifacts. After an OSError it may be called again.
+    """
     stored = []
     for result in results:
-        put = [(file, *ledger.artifacts.put(file.path)) for file in result.files]
-        stored.append(tuple((file.name, sha256, size, file.media_type) for file, sha256, size in put))
+        artifacts = []
+        for file in result.files:
+            sha256, size = ledger.artifacts.put(file.path)
+            artifacts.append((file.name, sha256, size, file.media_type))
+        stored.append(tuple(artifacts))
     for result in results:
         for file in result.files:
             file.path.unlink(missing_ok=True)
@@ -64,7 +69,7 @@ def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
 
 
 def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
-    """Remove the checkpoints of ended jobs, and of crashed ones, since a checkpoint may be the cause."""
+    """Remove the checkpoints of jobs that are over, and of crashed jobs, whose checkpoint may be the cause."""
     for ending in endings:
         if ending.after.is_over or ending.result.outcome is Outcome.CRASHED:
             shutil.rmtree(home_of(scratch, ending.result.job.key.hash), ignore_errors=True)
@@ -76,9 +81,9 @@ class JobResult:
 
     job: ClaimedJob
     result: HostResult
-    artifacts: Stored
+    artifacts: StoredArtifacts
     interrupted: bool = False
-    """Whether its process was ended on purpose: the job was cancelled, its lease lost, or its worker stopped."""
+    """Whether the job's process was ended on purpose: the job was cancelled, its lease lost, or its worker stopped."""
 
     @property
     def outcome(self) -> Outcome:
@@ -86,7 +91,7 @@ class JobResult:
 
     @property
     def cost(self) -> Cost:
-        """Measured cost. If the process was killed and not measured: wall time on all cores."""
+        """The measured cost; the wall time on all cores if the process was killed before it was measured."""
         if self.outcome is Outcome.LOST:
             return self.result.cost or cost_of_killed(self.result.wall_seconds, self.job.task.limits.threads)
         return self.result.cost + unmeasured(self.job.declared or {}, self.result.finding.spent)
@@ -105,31 +110,39 @@ class JobEnding:
 
 
 def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, JobEnding]:
-    """Write the results, and return {job id: ending} of those that were written under their fences. Other results are
-    refused, since their lease was lost. A second call after a commit of unknown outcome writes nothing again."""
+    """Write the results, and return {job id: ending} of the results that were written under their fences.
+
+    Of a result whose lease was lost only the cost is booked. A second call after a commit of unknown outcome writes
+    nothing again.
+    """
     by_id = {result.job.claim.job_id: result for result in results}
-    held = leases.hold(connection, [result.job.claim for result in results])
+    held_jobs = leases.hold(connection, [result.job.claim for result in results])
+    held_results = {id_: by_id[id_] for id_ in held_jobs}
+    late_results = [result for id_, result in by_id.items() if id_ not in held_jobs]
     after = dict[int, AfterAttempt]()
-    for id_, job in held.items():
-        finding = by_id[id_].result.finding
-        interrupted = by_id[id_].interrupted
+    for id_, job in held_jobs.items():
+        result = held_results[id_]
+        finding = result.result.finding
         after[id_] = after_result(
-            finding.outcome, finding.reason, kills=job.kills, interrupted=interrupted, cancelled=job.cancel
+            finding.outcome, finding.reason, kills=job.kills, interrupted=result.interrupted, cancelled=job.cancel
         )
-    _close(connection, [_closing(by_id[id_], after[id_], by_id[id_].cost) for id_ in held])
-    good = [by_id[id_] for id_ in held if after[id_].is_over and by_id[id_].outcome.rule.is_evidence]
-    direct = [
-        DirectResult(r.job.task.verifier, r.job.candidate_id, r.job.key, r.result, r.artifacts, r.job.declared)
-        for r in good
+    _close(connection, [_closing_of_result(result, after[id_], result.cost) for id_, result in held_results.items()])
+    with_evidence = [
+        result for id_, result in held_results.items() if after[id_].is_over and result.outcome.rule.is_evidence
     ]
-    evidence_rows = _record(connection, direct, [result.job.claim.attempt_id for result in good])
-    recorded = {result.job.claim.job_id: row for result, row in zip(good, evidence_rows, strict=True)}
-    raised = _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
-    attempts.mark_late(connection, raised)
-    _mark_ends(connection, [*(by_id[id_].job.claim.attempt_id for id_ in held), *raised], evidence_rows)
+    evidence_rows = _record_evidence(
+        connection,
+        [_as_direct(result) for result in with_evidence],
+        [result.job.claim.attempt_id for result in with_evidence],
+    )
+    recorded = {result.job.claim.job_id: row for result, row in zip(with_evidence, evidence_rows, strict=True)}
+    costs_before = _book_late(connection, late_results)
+    attempts.mark_late(connection, costs_before)
+    ended_attempts = [result.job.claim.attempt_id for result in held_results.values()]
+    _mark_ends(connection, [*ended_attempts, *costs_before], evidence_rows)
     return {
-        id_: JobEnding(by_id[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
-        for id_, job in held.items()
+        id_: JobEnding(held_results[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
+        for id_, job in held_jobs.items()
     }
 
 
@@ -141,9 +154,15 @@ class DirectResult:
     candidate_id: int
     key: EvidenceKey
     result: HostResult
-    artifacts: Stored
+    artifacts: StoredArtifacts
     declared: Cost | None = None
-    """Declared cost, for comparison with the actual one; None if the cost model must not learn from it."""
+    """Declared cost, for comparison with the actual cost; None if the cost model must not learn from the result."""
+
+
+def _as_direct(result: JobResult) -> DirectResult:
+    """The result without its job."""
+    job = result.job
+    return DirectResult(job.task.verifier, job.candidate_id, job.key, result.result, result.artifacts, job.declared)
 
 
 def complete_direct(
@@ -155,10 +174,12 @@ def complete_direct(
     rung_id: int | None,
     turn_id: int | None = None,
 ) -> list[RecordedEvidence | None]:
-    """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order.
+    """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order, and
+    None for a result that is no evidence.
 
-    An attempt without any evidence has failed, for the reason of its first result. turn_id: the turn within which the
-    rung ran."""
+    An attempt without any evidence has failed, for the reason of its first result. campaign_id, rung_id: None for a
+    verification outside a campaign. turn_id: the turn within which the rung ran.
+    """
     if not results:
         return []
     cost = Cost()
@@ -170,72 +191,89 @@ def complete_direct(
         connection, owner, campaign_id=campaign_id, rung_id=rung_id, n_candidates=len(results), turn_id=turn_id
     )
     finding = results[0].result.finding
-    good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
-    if any(good):
-        end = AttemptEnd(attempt_id, AttemptState.DONE, cost, wall, Outcome.OK if len(results) > 1 else finding.outcome)
+    with_evidence = [direct for direct in results if direct.result.finding.outcome.rule.is_evidence]
+    if with_evidence:
+        outcome = Outcome.OK if len(results) > 1 else finding.outcome
+        end = AttemptEnd(attempt_id, AttemptState.DONE, cost, wall, outcome)
     else:
         end = AttemptEnd(attempt_id, AttemptState.FAILED, cost, wall, finding.outcome, finding.reason, finding.detail)
     attempts.end_many(connection, [end])
     if campaign_id is not None:
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-    written = _record(connection, list(compress(results, good)), [attempt_id] * sum(good))
+    written = _record_evidence(connection, with_evidence, [attempt_id] * len(with_evidence))
     _mark_ends(connection, [attempt_id], written)
-    recorded = iter(written)
-    return [next(recorded) if is_evidence else None for is_evidence in good]
+    remaining = iter(written)
+    recorded: list[RecordedEvidence | None] = []
+    for direct in results:
+        is_evidence = direct.result.finding.outcome.rule.is_evidence
+        recorded.append(next(remaining) if is_evidence else None)
+    return recorded
 
 
 def reap_expired(connection: Connection, limit: int = 100) -> list[LiveAttempt]:
     """Take back jobs whose lease has expired: their worker is dead, cut off or stalled. Any process may call it."""
-    return _lose(connection, leases.expired(connection, limit), "its worker was not heard of for as long as a lease")
+    return _take_back_lost(
+        connection, leases.expired(connection, limit), "its worker was not heard of for as long as a lease"
+    )
 
 
 def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
     """Take back jobs that dead drivers of the campaign ran themselves. owner: the holder of the driver lease."""
-    return _lose(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
+    return _take_back_lost(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
 
 
-def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[LiveAttempt]:
-    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat. The jobs of one call
-    share its time equally. Returns the attempts with the new states of their jobs."""
-    after = [after_loss(losses=live.losses, cancelled=live.cancel) for live in gone]
-    lost = Outcome.LOST, Reason.LEASE_EXPIRED, detail
-    _close(
-        connection, [_taken_back(live, end, live.heartbeat_at, *lost) for live, end in zip(gone, after, strict=True)]
-    )
+def _take_back_lost(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[LiveAttempt]:
+    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat.
+
+    The jobs of one call share its time equally. Returns the attempts with the new states of their jobs.
+    """
+    closings = []
+    ended = []
+    for live in gone:
+        after = after_loss(losses=live.losses, cancelled=live.cancel)
+        closings.append(_closing_of_lost(live, after, live.heartbeat_at, Reason.LEASE_EXPIRED, detail))
+        kills = live.kills + after.kills
+        losses = live.losses + after.losses
+        ended.append(live._replace(state=after.job, kills=kills, losses=losses))
+    _close(connection, closings)
     attempts.mark_end(connection, [live.claim.attempt_id for live in gone])
-    return [
-        live._replace(state=end.job, kills=live.kills + end.kills, losses=live.losses + end.losses)
-        for live, end in zip(gone, after, strict=True)
-    ]
+    return ended
 
 
 def call_back(connection: Connection, campaign_id: int) -> None:
-    """Take all jobs of the campaign from workers. A running job counts no loss and may run again later; its worker ends
-    it at the next check of its lease. The attempts are booked up to now."""
+    """Take all jobs of the campaign from workers, and book the attempts up to now.
+
+    A running job counts no loss and may run again later. Its worker ends it at the next check of its lease.
+    """
     offers.withdraw(connection, campaign_id)
     now = db_now(connection)
-    lost = (Outcome.LOST, Reason.WORKER_DIED, "called back by who stopped the campaign")
+    detail = "called back by who stopped the campaign"
     closings = []
     for live in leases.held_by_workers(connection, campaign_id):
         until = now if live.lease_until > now else live.heartbeat_at
-        closings.append(_taken_back(live, after_recall(cancelled=live.cancel), until, *lost))
+        after = after_recall(cancelled=live.cancel)
+        closings.append(_closing_of_lost(live, after, until, Reason.WORKER_DIED, detail))
     _close(connection, closings)
-    offers.withdraw(connection, campaign_id)
+    offers.withdraw(connection, campaign_id)  # the jobs that ran until now
     attempts.mark_end(connection, [closing.claim.attempt_id for closing in closings])
 
 
 def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
-    """Return jobs to the queue that were claimed but not begun; no loss is counted. Returns the ids of jobs that are
-    cancelled instead, because a person asked for it."""
-    held = leases.hold(connection, claims)
-    after = {id_: after_recall(cancelled=job.cancel) for id_, job in held.items()}
-    _close(connection, [_Closing(claim, after[claim.job_id]) for claim in claims if claim.job_id in held])
-    return {id_ for id_ in held if after[id_].is_over}
+    """Return jobs to the queue that were claimed but not begun; no loss is counted.
+
+    Returns the ids of jobs that are cancelled instead, because a person asked for it.
+    """
+    held_jobs = leases.hold(connection, claims)
+    after = {id_: after_recall(cancelled=job.cancel) for id_, job in held_jobs.items()}
+    _close(connection, [_Closing(claim, after[claim.job_id]) for claim in claims if claim.job_id in held_jobs])
+    return {id_ for id_ in held_jobs if after[id_].is_over}
 
 
 def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
-    """End a job that the cluster cannot run, with a failed attempt of no cost. The attempt gets no watermark, since the
-    caller goes on to lock other jobs."""
+    """End a job that the cluster cannot run, with a failed attempt of no cost.
+
+    The attempt gets no watermark, since the caller goes on to lock other jobs.
+    """
     claim = leases.claim(connection, job_id, "cluster")
     if claim is not None:
         state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
@@ -259,25 +297,42 @@ class _Closing(NamedTuple):
 
     @property
     def end(self) -> AttemptEnd:
-        result = self.outcome, self.reason, self.detail
-        return AttemptEnd(self.claim.attempt_id, self.after.attempt, self.cost, self.wall_seconds, *result)
+        return AttemptEnd(
+            self.claim.attempt_id,
+            self.after.attempt,
+            self.cost,
+            self.wall_seconds,
+            self.outcome,
+            self.reason,
+            self.detail,
+        )
 
 
-def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
+def _closing_of_result(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
     task = result.job.task
     finding = result.result.finding
-    spent = task.campaign_id, task.rung_id, cost, result.result.wall_seconds
-    return _Closing(result.job.claim, after, *spent, finding.outcome, finding.reason, finding.detail)
+    return _Closing(
+        result.job.claim,
+        after,
+        task.campaign_id,
+        task.rung_id,
+        cost,
+        result.result.wall_seconds,
+        finding.outcome,
+        finding.reason,
+        finding.detail,
+    )
 
 
-def _taken_back(
-    live: LiveAttempt, after: AfterAttempt, until: datetime, outcome: Outcome, reason: Reason, detail: str
-) -> _Closing:
-    """The end of an attempt whose cost was not measured, with an equal share of its call. until: time up to which it
-    is booked."""
-    wall = max(0.0, (until - live.started_at).total_seconds()) / live.together
-    spent = live.campaign_id, live.rung_id, cost_of_killed(wall, live.cores), wall
-    return _Closing(live.claim, after, *spent, outcome, reason, detail)
+def _closing_of_lost(live: LiveAttempt, after: AfterAttempt, until: datetime, reason: Reason, detail: str) -> _Closing:
+    """The end of a lost attempt, whose cost was not measured. until: time up to which the attempt is booked.
+
+    The attempt is billed an equal share of the time of its call.
+    """
+    call_seconds = max(0.0, (until - live.started_at).total_seconds())
+    wall = call_seconds / live.together
+    cost = cost_of_killed(wall, live.cores)
+    return _Closing(live.claim, after, live.campaign_id, live.rung_id, cost, wall, Outcome.LOST, reason, detail)
 
 
 def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
@@ -285,7 +340,8 @@ def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
     ends = []
     for closing in closings:
         after = closing.after
-        outcome = None if closing.outcome is Outcome.LOST and not after.is_over else closing.outcome
+        runs_again = closing.outcome is Outcome.LOST and not after.is_over
+        outcome = None if runs_again else closing.outcome
         ends.append(JobEnd(closing.claim, after.job, outcome, after.kills, after.losses))
     leases.end_held(connection, ends)
     attempts.end_many(connection, [closing.end for closing in closings])
@@ -297,14 +353,17 @@ def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
     spend.book_many(connection, bills)
 
 
-def _record(
-    connection: Connection, good: Sequence[DirectResult], attempt_ids: Sequence[int]
+def _record_evidence(
+    connection: Connection, results: Sequence[DirectResult], attempt_ids: Sequence[int]
 ) -> list[RecordedEvidence | None]:
-    """Write evidence, and its actual and declared cost. A second result under one key, from a slower campaign, is
-    dropped, since the first one was computed with the same settings."""
+    """Write evidence, and its actual and declared cost. Returns the evidence that `find_reusable` reads, in order.
+
+    A second result under one key, from a slower campaign, is dropped, since the first one was computed with the same
+    settings. The answer is None for a dropped result, and for a replicate above 0.
+    """
     new = []
-    seen = []
-    for direct, attempt_id in zip(good, attempt_ids, strict=True):
+    costs_seen = []
+    for direct, attempt_id in zip(results, attempt_ids, strict=True):
         result = direct.result
         verifier = direct.verifier
         new.append(
@@ -318,40 +377,57 @@ def _record(
             )
         )
         if direct.declared is not None:
-            key = verifier.name, verifier.version, verifier.settings_hash, direct.candidate_id
-            seen.append(CostSeen(*key, attempt_id, direct.declared, result.actual))
+            cost_seen = CostSeen(
+                verifier.name,
+                verifier.version,
+                verifier.settings_hash,
+                direct.candidate_id,
+                attempt_id,
+                direct.declared,
+                result.actual,
+            )
+            costs_seen.append(cost_seen)
     recorded = evidence.record_once(connection, new)
-    spend.observe_costs(connection, seen)
-    return [
-        row if isinstance(row, RecordedEvidence) and not entry.key.replicate else None
-        for entry, row in zip(new, recorded, strict=True)
-    ]
+    spend.observe_costs(connection, costs_seen)
+    answers: list[RecordedEvidence | None] = []
+    for entry, row in zip(new, recorded, strict=True):
+        if isinstance(row, RecordedEvidence) and entry.key.replicate == 0:
+            answers.append(row)
+        else:
+            answers.append(None)
+    return answers
 
 
 def _mark_ends(connection: Connection, attempt_ids: Sequence[int], recorded: Sequence[RecordedEvidence | None]) -> None:
-    """Write the watermark at which attempts ended; with evidence of the same transaction, that of the last one."""
+    """Write the watermark at which attempts ended.
+
+    recorded: evidence of the same transaction; if there is any, the attempts get the watermark of the last piece.
+    """
     watermarks = [row.watermark for row in recorded if row is not None]
     attempts.mark_end(connection, attempt_ids, max(watermarks, default=None))
 
 
-def _refuse(connection: Connection, late: Sequence[JobResult]) -> dict[int, Mapping[str, float]]:
-    """Book the cost of late results, beyond what was booked when their lease was lost. A result that was already
-    written is skipped. Returns {attempt id: cost booked before} of the others."""
+def _book_late(connection: Connection, late: Sequence[JobResult]) -> dict[int, Mapping[str, float]]:
+    """Book the cost of late results, beyond what was booked when their lease was lost.
+
+    Returns {attempt id: cost booked before}. A result that was already written is skipped.
+    """
     late_ids = [result.job.claim.attempt_id for result in late]
     booked_by_id = attempts.booked(connection, late_ids) if late_ids else {}
     bills = []
     ends = []
-    raised = dict[int, Mapping[str, float]]()
+    costs_before = dict[int, Mapping[str, float]]()
     for result in late:
-        state, booked = booked_by_id[result.job.claim.attempt_id]
+        attempt_id = result.job.claim.attempt_id
+        state, booked = booked_by_id[attempt_id]
         if state not in (AttemptState.LOST, AttemptState.RUNNING):
             continue
+        costs_before[attempt_id] = booked
         cost = result.cost
-        raised[result.job.claim.attempt_id] = booked
-        whole = Cost({k: max(cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*cost, *booked}})
-        ends.append(_closing(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole).end)
-        more = Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})
-        bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, result.job.claim.attempt_id, more))
+        whole_cost = Cost({name: max(cost.get(name, 0.0), booked.get(name, 0.0)) for name in {*cost, *booked}})
+        ends.append(_closing_of_result(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole_cost).end)
+        unbooked_cost = Cost({name: amount - booked.get(name, 0.0) for name, amount in whole_cost.items()})
+        bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, attempt_id, unbooked_cost))
     attempts.end_many(connection, ends)
     spend.book_many(connection, bills)
-    return raised
+    return costs_before

@@ -70,7 +70,7 @@ class Presence:
             with ledger.begin() as connection:
                 if not self._registered:
                     workers.register(connection, self._new)
-                draining = workers.seen(connection, self._new.name)
+                draining = workers.report_alive(connection, self._new.name)
             self._registered = True
             self._seen_at = now
             if draining != self.draining:
@@ -84,7 +84,7 @@ class Presence:
         """Record that the worker has ended, if the ledger answers."""
         try:
             with ledger.begin() as connection:
-                workers.stopped(connection, self._new.name)
+                workers.report_stopped(connection, self._new.name)
         except (LedgerAwayError, LedgerReplacedError):
             log.warning("the ledger was not told that %s has ended", self._new.name)
 

@@ -231,7 +231,9 @@ class Runner:
                 if self._element:
                     left = [claim.job_id for claim in claims if claim.job_id not in ended]
                     external_jobs.reserve_for(connection, dict.fromkeys(left, self._element))
-                for rung_id, campaign_id in offers.rungs_of(connection, [claim.job_id for claim in claims]).items():
+                for rung_id, campaign_id in offers.campaigns_by_rung(
+                    connection, [claim.job_id for claim in claims]
+                ).items():
                     self._cannot[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
                     campaigns.log_event(connection, campaign_id, "worker_cannot", payload)

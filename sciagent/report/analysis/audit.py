@@ -68,9 +68,9 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         return None
     log = laws.audit_log(connection, row.id)
     dropped = population(connection, row, log)
-    hits = laws.hits(connection, row.id)
+    hits = laws.hit_ids(connection, row.id)
     terminal = next(r for r in rungs(connection, row.id) if r.name == row.spec["terminal"])
-    draws = laws.decided(connection, row.id)
+    draws = laws.audit_draws(connection, row.id)
     by_choice = hits - {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
     undecided = sum(p.candidates for p in places(connection, row) if p.standing in UNDECIDED)
     open_ = undecided - int((~dropped.known).sum())
@@ -91,10 +91,10 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     )
 
 
-def population(connection: Connection, row: CampaignRow, log: laws.Log) -> Population:
+def population(connection: Connection, row: CampaignRow, log: laws.AuditLog) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
-    became = {stands.candidate_id: stands for stands in standings.of(connection, row.id, log.ids)}
-    hits = laws.hits(connection, row.id)
+    became = {stands.candidate_id: stands for stands in standings.standings_of(connection, row.id, log.ids)}
+    hits = laws.hit_ids(connection, row.id)
     places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
     ids = [log.ids[i] for i in places]
     p, lot, pi = (np.array(values, dtype=float)[places] for values in (log.p, log.lot, log.pi))
@@ -161,7 +161,7 @@ def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithIn
     return EstimateWithInterval(low=low, estimate=estimate, high=high)
 
 
-def scored(dropped: Population, log: laws.Log, own: set[int]) -> tuple[Array, Array]:
+def scored(dropped: Population, log: laws.AuditLog, own: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. own: ids of the hits found by choice."""
     promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
@@ -184,7 +184,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         measuring = [rung for rung in ladder[: terminal.position + 1] if has_measured(connection, rung, name)]
         if len(measuring) < 2:
             continue
-        ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)
+        ids = laws.ids_with_answers_at(connection, row.id, measuring[1].position, KEPT)
         answers = [exact_values(connection, rung, ids) for rung in measuring]
         scores = np.array([[values.get(i, {}).get(name, np.nan) for i in ids] for values in answers]).T
         propensity = np.ones(scores.shape)

@@ -127,7 +127,7 @@ def _compare(
     shared = name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
-    for x, y, hit in progress.pairs(connection, row, lower, upper, name):
+    for x, y, hit in progress.replicate_pairs(connection, row, lower, upper, name):
         levels = x.level_id, y.level_id
         if x.is_censored or y.is_censored:
             censored[levels] += 1
@@ -135,7 +135,7 @@ def _compare(
             x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
             pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
-    labels = progress.levels(connection, list(chain.from_iterable(groups)))
+    labels = progress.level_labels(connection, list(chain.from_iterable(groups)))
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(

@@ -41,7 +41,7 @@ from sciagent.report.parts.table import (
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views.candidates import Ranked, candidate_pages, ids_best_first, rung_answers
+from sciagent.store.views.candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
 
 ALL = "all"
 FIRST = ("hit", "utility")
@@ -288,7 +288,7 @@ class SeriesFile(NamedTuple):
     """A series of a candidate, written as csv."""
 
     path: Path
-    candidate: Ranked
+    candidate: RankedCandidate
     stored: StoredSeries
 
 
@@ -303,7 +303,11 @@ def write_series(
 
 
 def series_files(
-    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, candidates: Sequence[Ranked], folder: Path
+    connection: Connection,
+    row: CampaignRow,
+    artifacts: ArtifactStore,
+    candidates: Sequence[RankedCandidate],
+    folder: Path,
 ) -> Iterator[SeriesFile]:
     """Writes the series of these candidates and yields them; the names are made from keys, rungs and evidence."""
     answers = rung_answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])

@@ -22,11 +22,11 @@ from sciagent.report.analysis.proposers import in_words
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.views.candidates import Ranked, campaign_members, rung_values
+from sciagent.store.views.candidates import RankedCandidate, campaign_members, rung_values
 from sciagent.store.views.episodes import (
-    Begun,
     EpisodeOutcome,
-    Proposed,
+    EpisodeProposal,
+    EpisodeStart,
     episode_count,
     episode_outcomes,
     episode_proposals,
@@ -73,7 +73,7 @@ class PageRoom:
 class ShownProposal(NamedTuple):
     """A proposal of a turn."""
 
-    proposed: Proposed
+    proposed: EpisodeProposal
     """The proposal with cut texts."""
     became: str
     """Status of the candidate, as on the cards of the best candidates."""
@@ -128,7 +128,7 @@ class ShownTurn(NamedTuple):
 class ShownEpisode(NamedTuple):
     """An episode for display."""
 
-    begun: Begun
+    begun: EpisodeStart
     outcome: EpisodeOutcome
     why: str
     limits: str
@@ -179,7 +179,7 @@ def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[Sho
         after = page[-1].number
 
 
-def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageRoom) -> ShownEpisode:
+def _episode(connection: Connection, row: CampaignRow, begun: EpisodeStart, room: PageRoom) -> ShownEpisode:
     ladder = rungs(connection, row.id)
     proposed = episode_proposals(connection, begun.id, PROPOSALS)
     members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
@@ -233,7 +233,11 @@ def _readable(arguments: Any) -> str:
 
 
 def _shown_proposal(
-    p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], predictions: list[str], room: PageRoom
+    p: EpisodeProposal,
+    member: RankedCandidate | None,
+    ladder: Sequence[RungRow],
+    predictions: list[str],
+    room: PageRoom,
 ) -> ShownProposal:
     drawing = ""
     became = f"refused: {words(p.reason or 'refused')}"
@@ -250,7 +254,7 @@ def _shown_proposal(
     return ShownProposal(cut, room.cut(became, 300), what, drawing, predictions)
 
 
-def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
+def _predictions(p: EpisodeProposal, answers: Answers, units: Units) -> list[str]:
     """Returns each prediction, in the unit that the campaign chose, with the answer to it."""
     texts = []
     for name, (value, error) in read(p.predicted).items():
@@ -268,7 +272,7 @@ def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
 
 
 def _answers(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], proposed: Sequence[Proposed]
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], proposed: Sequence[EpisodeProposal]
 ) -> Answers:
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}

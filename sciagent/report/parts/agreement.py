@@ -112,7 +112,7 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     objectives = [
         _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
     ]
-    ids = laws.climbed(connection, row.id, terminal.position, KEPT)
+    ids = laws.ids_with_answers_at(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in exact_values(connection, terminal, ids).items()}
     answers = []
     for judge in judges:

@@ -24,7 +24,7 @@ from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import (
     EvidenceAnswer,
     Origin,
-    Ranked,
+    RankedCandidate,
     best_candidates,
     fits_by_rung,
     imported_answers,
@@ -55,7 +55,7 @@ class Card:
     """A card of a top candidate."""
 
     rank: int
-    candidate: Ranked
+    candidate: RankedCandidate
     status: str
     kind: str
     """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
@@ -121,7 +121,7 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
 
 
 def _standing(
-    row: CampaignRow, candidate: Ranked, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+    row: CampaignRow, candidate: RankedCandidate, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
 ) -> tuple[str, str, str | None]:
     """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
     words_of_status = status(candidate, ladder)
@@ -132,7 +132,7 @@ def _standing(
     return f"{words_of_status}{CONTRADICTED}", "contradicted" if candidate.hit else kind, against
 
 
-def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
+def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
     """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
     rung = ladder[candidate.position].name
     settled = candidate.standing == Standing.SETTLED
@@ -151,7 +151,7 @@ def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
     return f"not verified yet: waits for {rung}" if candidate.standing == Standing.OPEN else f"runs at {rung}"
 
 
-def depicted(candidate: Ranked) -> str:
+def depicted(candidate: RankedCandidate) -> str:
     """Returns the structure as SVG; an empty text if it cannot be drawn."""
     return drawn(candidate.kind, candidate.drawn_from)
 
@@ -176,7 +176,7 @@ class Table:
     """Number of hits that lie nearer to a limit than the mean absolute error of the method."""
     judged: int
     """Number of hits for which the error of the method is known."""
-    imported: list[tuple[Ranked, list[MeasuredAt]]]
+    imported: list[tuple[RankedCandidate, list[MeasuredAt]]]
 
     @property
     def contradicted_misses(self) -> int:
@@ -224,7 +224,7 @@ class _Page:
     """Some rows of the table, with the evidence that they need."""
 
     def __init__(
-        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[Ranked]
+        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[RankedCandidate]
     ) -> None:
         self.ranked = ranked
         self._row = row
@@ -247,7 +247,7 @@ class _Page:
                     shown_columns.add((answer.rung, m.property, m.quantity.unit, m.level.label))
         return shown_columns
 
-    def row(self, rank: int, c: Ranked) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
+    def row(self, rank: int, c: RankedCandidate) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
         """Returns the first cells of a row, and [value, text] by (rung, property, level)."""
         measured = all_values([*self._by_people.get(c.id, ()), *self._answers.get(c.id, ())])
         at = {
@@ -263,11 +263,11 @@ class _Page:
         """Returns the highest values of each hit."""
         return [at_highest_rung(self._answers.get(c.id, ())) for c in self.ranked if c.hit]
 
-    def imported_values(self) -> list[tuple[Ranked, list[MeasuredAt]]]:
+    def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
         return [(c, all_values(self._imported[c.id])) for c in self.ranked if c.id in self._imported]
 
 
-def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
+def _pictures(ranked: Sequence[RankedCandidate]) -> dict[str, str]:
     drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
     return {key: svg for key, svg in drawings.items() if svg}
 

@@ -116,7 +116,7 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
     pairs = [
         (x.level_id, pooled(*zip(*x.values, strict=True))[0], pooled(*zip(*y.values, strict=True))[0])
-        for x, y, _ in progress.pairs(connection, row, None, rung, name)
+        for x, y, _ in progress.replicate_pairs(connection, row, None, rung, name)
         if not (x.is_censored or y.is_censored)
     ]
     experimental = progress.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))

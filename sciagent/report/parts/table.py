@@ -19,11 +19,11 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.results.candidates import name_fields, names_of
-from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import queries
 from sciagent.store.views.candidates import (
     EvidenceAnswer,
-    Ranked,
+    RankedCandidate,
     candidate_pages,
     fits_by_rung,
     imported_answers,
@@ -61,7 +61,7 @@ class MeasuredColumn:
 class Entry:
     """A candidate with its answers."""
 
-    candidate: Ranked
+    candidate: RankedCandidate
     answers: list[EvidenceAnswer]
     """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates, not
     calibrated."""
@@ -88,7 +88,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     lv = t.level.c
     cc = t.campaign_candidate.c
     sources = [(rung.name, rung.fits, is_of_rung(rung)) for rung in rungs(connection, row.id)]
-    for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT)]:
+    for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT_VERIFIER)]:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
             .distinct()

@@ -1,4 +1,4 @@
-"""Campaigns in the ledger: spec, rungs, state, warnings, and the driver lease, which only one driver holds."""
+"""Campaigns in the ledger: spec, rungs, state, events, and the driver lease, which only one driver holds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 
 DRIVER_LEASE_SECONDS = lease_seconds()
-LOST_LEASE = "another process drives this campaign now; this one stops and writes nothing more"
+LOST_LEASE_TEXT = "another process drives this campaign now; this one stops and writes nothing more"
 SLURM_REFUSED = "slurm_refused"
-SLURM_TOOK = "slurm_took"
+SLURM_ACCEPTED = "slurm_took"
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class RungRow:
     derived: Mapping[str, str] = field(default_factory=dict)
     """Settings hash of the evidence of each derived property that is known after this rung."""
     all_fits: Fits = field(default_factory=dict)
-    """Fits of its values to measured ones, by property, also those that are not used."""
+    """Fits of the rung's values to measured values, by property. Fits that are not in use are among them."""
     control: bool = False
-    """Whether it is the control, which decides nothing."""
+    """Whether the rung is the campaign's control, which decides nothing."""
 
     @property
     def fits(self) -> Fits:
-        """The fits by which its values are calibrated."""
+        """The fits by which the rung's values are calibrated."""
         return in_use(self.all_fits)
 
     @property
@@ -109,9 +109,9 @@ class RungRow:
 
     @cached_property
     def computations(self) -> Set[Computation]:
-        """The same, and those of the properties derived after it."""
-        own = (Computation(derived.DERIVED_VERIFIER, derived.VERSION, hash_) for hash_ in self.derived.values())
-        return {self.computation, *own}
+        """The rung's own computation, and the computation of each property derived after the rung."""
+        of_derived = {Computation(derived.DERIVED_VERIFIER, derived.VERSION, hash_) for hash_ in self.derived.values()}
+        return {self.computation} | of_derived
 
 
 def names(connection: Connection) -> list[str]:
@@ -149,7 +149,7 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
     now = db_now(connection)
     values |= {"name": name, "state": CampaignState.CREATED, "created_at": now, "updated_at": now}
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
-    connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
+    connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **rung} for rung in rungs])
     return get(connection, name)
 
 
@@ -161,16 +161,22 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
 def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order; its control is the last one."""
     c = t.rung.c
-    own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
-    query = sa.select(*(c[name] for name in own), t.campaign.c.spec["derived"]).join(t.campaign)
+    column_names = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
+    query = sa.select(*(c[name] for name in column_names), t.campaign.c.spec["derived"]).join(t.campaign)
     rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
-    fits = watermarks.current(connection, campaign_id)
-    ladder = [RungRow(**dict(zip(own, row, strict=False)), all_fits=fits.get(row.id, {})) for row in rows]
-    identities = {rung.name: rung.computation for rung in ladder}
-    for stated in (rows[0][-1] if rows else None) or ():
-        place = list(identities).index(stated["after"])
-        known = {**ladder[place].derived, stated["property"]: derived.settings_hash(stated, identities)}
-        ladder[place] = replace(ladder[place], derived=known)
+    fits = watermarks.current_fits(connection, campaign_id)
+    ladder = []
+    stated_properties: Sequence[Mapping[str, Any]] = ()
+    for *values, stated_in_spec in rows:
+        columns = dict(zip(column_names, values, strict=True))
+        ladder.append(RungRow(**columns, all_fits=fits.get(columns["id"], {})))
+        stated_properties = stated_in_spec or ()  # the same in each row, since all rows are of one campaign
+    computations = {rung.name: rung.computation for rung in ladder}
+    for stated in stated_properties:
+        place = list(computations).index(stated["after"])
+        settings_hash = derived.settings_hash(stated, computations)
+        all_derived = {**ladder[place].derived, stated["property"]: settings_hash}
+        ladder[place] = replace(ladder[place], derived=all_derived)
     return ladder
 
 
@@ -189,11 +195,13 @@ def amend(
     why: str,
     **values: Any,
 ) -> None:
-    """Store an amended spec; each change is logged. changes: (path, old value, new value). values: spec, spec_hash,
-    source and base, as in `CampaignRow`."""
+    """Store an amended spec, and log each change.
+
+    changes: (path, old value, new value). values: spec, spec_hash, source and base, as in `CampaignRow`.
+    """
     now = db_now(connection)
-    alike = {"campaign_id": row.id, "who": who, "why": why, "at": now}
-    rows = [{"path": path, "old": old, "new": new, **alike} for path, old, new in changes]
+    shared = {"campaign_id": row.id, "who": who, "why": why, "at": now}
+    rows = [{"path": path, "old": old, "new": new, **shared} for path, old, new in changes]
     connection.execute(sa.insert(t.campaign_amendment), rows)
     connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(**values, updated_at=now))
 
@@ -203,9 +211,8 @@ def set_state(connection: Connection, campaign_id: int, state: CampaignState, st
     old = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar_one()
     if old != state:
         check_transition(CAMPAIGN_TRANSITIONS, CampaignState(old), state)
-    changed = sa.update(t.campaign).where(t.campaign.c.id == campaign_id)
-    values = {"state": state, "stop_reason": stop_reason, "wakes_at": None}
-    connection.execute(changed.values(**values, updated_at=db_now(connection)))
+    values = {"state": state, "stop_reason": stop_reason, "wakes_at": None, "updated_at": db_now(connection)}
+    connection.execute(sa.update(t.campaign).where(t.campaign.c.id == campaign_id).values(values))
 
 
 @dataclass(frozen=True)
@@ -226,11 +233,12 @@ def new_owner() -> str:
 def owner_is_dead(owner: str) -> bool:
     """True only if the owner ran on this host and its process has certainly ended."""
     try:
-        host, pid, started, _ = owner.rsplit(":", 3)
+        host, pid, started_at, _ = owner.rsplit(":", 3)
         if host != socket.gethostname():
             return False
         process = psutil.Process(int(pid))
-        return bool(abs(process.create_time() - float(started)) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
+        is_another_process = abs(process.create_time() - float(started_at)) > 1.0  # the system used the pid again
+        return is_another_process or bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
     except ValueError:
@@ -275,7 +283,7 @@ def take_driver(
 
 
 def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float = 0.0) -> None:
-    """Extend the lease and add the wall time driven since the last call. Raises StaleLeaseError if it was lost."""
+    """Extend the lease. Raises StaleLeaseError if it was lost. wall_seconds: time driven since the last call."""
     c = t.campaign.c
     until = db_now(connection) + timedelta(seconds=DRIVER_LEASE_SECONDS)
     changed = connection.execute(
@@ -284,7 +292,7 @@ def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float
         .values(driver_until=until, wall_seconds=c.wall_seconds + wall_seconds)
     )
     if changed.rowcount != 1:
-        raise StaleLeaseError(LOST_LEASE)
+        raise StaleLeaseError(LOST_LEASE_TEXT)
 
 
 def check_driver(connection: Connection, lease: DriverLease) -> None:
@@ -292,14 +300,14 @@ def check_driver(connection: Connection, lease: DriverLease) -> None:
     c = t.campaign.c
     query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
-        raise StaleLeaseError(LOST_LEASE)
+        raise StaleLeaseError(LOST_LEASE_TEXT)
 
 
 def release_driver(connection: Connection, lease: DriverLease) -> None:
     """Give the lease back, if it is still held."""
     c = t.campaign.c
-    mine = (c.id == lease.campaign_id, c.driver_fence == lease.fence)
-    connection.execute(sa.update(t.campaign).where(*mine).values(driver=None, driver_until=None))
+    is_held = sa.and_(c.id == lease.campaign_id, c.driver_fence == lease.fence)
+    connection.execute(sa.update(t.campaign).where(is_held).values(driver=None, driver_until=None))
 
 
 def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
@@ -309,23 +317,24 @@ def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
     return connection.execute(changed).rowcount == 1
 
 
-def hosted(connection: Connection) -> list[tuple[int, str]]:
-    """(id, name) of campaigns that a dispatcher is to drive and that have no live driver. A waiting one is among them
-    once it is woken."""
+def hosted_without_driver(connection: Connection) -> list[tuple[int, str]]:
+    """(id, name) of campaigns that a dispatcher is to drive and that have no live driver.
+
+    A waiting campaign is among them once it is woken.
+    """
     c = t.campaign.c
     now = db_now(connection)
-    rests = sa.and_(c.state == CampaignState.WAITING, sa.or_(c.wakes_at.is_(None), c.wakes_at > now))
-    query = (
-        sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true(), sa.not_(rests)).order_by(c.id)
-    )
-    return [
-        (int(id_), name)
-        for id_, name, driver, until in connection.execute(query).all()
-        if not (driver and until and until > now) or owner_is_dead(driver)
-    ]
+    is_asleep = sa.and_(c.state == CampaignState.WAITING, sa.or_(c.wakes_at.is_(None), c.wakes_at > now))
+    query = sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true(), sa.not_(is_asleep))
+    campaigns = []
+    for id_, name, driver, until in connection.execute(query.order_by(c.id)).all():
+        has_lease = driver and until and until > now
+        if not has_lease or owner_is_dead(driver):
+            campaigns.append((int(id_), name))
+    return campaigns
 
 
-def with_rung(connection: Connection, candidate_id: int, computation: Computation) -> list[tuple[int, str]]:
+def campaigns_with_rung(connection: Connection, candidate_id: int, computation: Computation) -> list[tuple[int, str]]:
     """(id, name) of campaigns that have the candidate and a rung with this computation, in the order of their ids."""
     c = t.campaign.c
     r = t.rung.c
@@ -342,16 +351,16 @@ def with_rung(connection: Connection, candidate_id: int, computation: Computatio
 
 
 def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -> None:
-    """Let a dispatcher take up the campaign if it is waiting. at: default: now."""
+    """Let a dispatcher take up the campaign if it is waiting. at: time from which on; None for now."""
     c = t.campaign.c
-    waits = sa.update(t.campaign).where(c.id == campaign_id, c.state == CampaignState.WAITING)
-    connection.execute(waits.values(wakes_at=at or db_now(connection)))
+    update = sa.update(t.campaign).where(c.id == campaign_id, c.state == CampaignState.WAITING)
+    connection.execute(update.values(wakes_at=at or db_now(connection)))
 
 
-AMBIGUOUS_STATE = "ambiguous_protonation"
-NO_STATE = "not_protonated"
+# kinds of events
+AMBIGUOUS_STATE = "ambiguous_protonation"  # the protonation state of candidates at the campaign's pH is ambiguous
+NO_STATE = "not_protonated"  # no protonation state of candidates at the campaign's pH was found
 OPTION_REFUSED = "option_refused"  # a model's server refused an option of the requests
-"""Kinds of events on candidates whose protonation state at the campaign's pH is ambiguous, or was not found."""
 
 
 def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:
@@ -364,20 +373,26 @@ def last_event(connection: Connection, campaign_id: int, kind: str) -> datetime 
     """When the last event of a kind was logged; None if there is none."""
     e = t.event.c
     query = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == kind)
-    found: datetime | None = connection.execute(query).scalar()
-    return found
+    logged_at: datetime | None = connection.execute(query).scalar()
+    return logged_at
 
 
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
     """Why jobs of the campaign do not reach the cluster; None if they do. A new driver starts without a warning."""
     e = t.event.c
-    kinds = [SLURM_REFUSED, SLURM_TOOK, "driver_started"]
+    kinds = [SLURM_REFUSED, SLURM_ACCEPTED, "driver_started"]
     query = sa.select(e.kind, e.payload).where(e.campaign_id == campaign_id, e.kind.in_(kinds))
     last = connection.execute(query.order_by(e.id.desc()).limit(1)).first()
-    return str(last.payload["why"]) if last is not None and last.kind == SLURM_REFUSED else None
+    if last is None or last.kind != SLURM_REFUSED:
+        return None
+    return str(last.payload["why"])
 
 
 def set_slurm_warning(connection: Connection, campaign_id: int, why: str | None) -> None:
     """Record the current warning as an event; None records its end. A repeated warning is not recorded again."""
-    if slurm_warning(connection, campaign_id) != why:
-        log_event(connection, campaign_id, SLURM_REFUSED if why else SLURM_TOOK, {"why": why} if why else {})
+    if slurm_warning(connection, campaign_id) == why:
+        return
+    if why:
+        log_event(connection, campaign_id, SLURM_REFUSED, {"why": why})
+    else:
+        log_event(connection, campaign_id, SLURM_ACCEPTED, {})

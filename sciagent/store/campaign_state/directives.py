@@ -18,9 +18,9 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
-MAX_WHY = 2000
+MAX_REASON_LENGTH = 2000
 _D = t.directive.c
-_NOTHING = SteeringState()  # the state of nearly all candidates
+_NO_STEERING = SteeringState()  # the state of nearly all candidates
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def reason(text: str) -> str:
     line = " ".join(text.split())
     if not line:
         raise UsageError('the reason is empty; say why, such as "too hygroscopic for the glove box"')
-    if len(line) > MAX_WHY:
-        raise UsageError(f"the reason has {len(line)} characters; {MAX_WHY} are kept")
+    if len(line) > MAX_REASON_LENGTH:
+        raise UsageError(f"the reason has {len(line)} characters; {MAX_REASON_LENGTH} are kept")
     return line
 
 
@@ -67,26 +67,26 @@ def write(
     """Append a directive; returns its id. The lock makes the ids of a campaign visible in order."""
     watermarks.lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
-    new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
+    new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_REASON_LENGTH], at=db_now(connection))
     campaigns.wake(connection, campaign_id)
     id_ = int(connection.execute(new.returning(_D.id)).scalar_one())
-    about: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_WHY]}
-    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **about)
+    payload_of_audit: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_REASON_LENGTH]}
+    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **payload_of_audit)
     return id_
 
 
-def last(connection: Connection, campaign_id: int) -> int:
+def last_id(connection: Connection, campaign_id: int) -> int:
     """The id of the latest directive; 0 if there is none."""
     query = sa.select(_D.id).where(_D.campaign_id == campaign_id).order_by(_D.id.desc()).limit(1)
     return int(connection.execute(query).scalar() or 0)
 
 
-def since(connection: Connection, campaign_id: int, cursor: int) -> list[Directive]:
+def directives_since(connection: Connection, campaign_id: int, cursor: int) -> list[Directive]:
     """Directives after the id `cursor`, oldest first."""
     return _read(connection, _D.campaign_id == campaign_id, _D.id > cursor)
 
 
-def on(connection: Connection, campaign_id: int, candidate_id: int) -> list[Directive]:
+def directives_on(connection: Connection, campaign_id: int, candidate_id: int) -> list[Directive]:
     """Directives on one candidate, oldest first."""
     return _read(connection, _D.campaign_id == campaign_id, _D.candidate_id == candidate_id)
 
@@ -109,7 +109,10 @@ def steering_of_many(
     )
     for id_, *directive in connection.execute(query):
         by_candidate[id_].append(tuple(directive))
-    return {id_: fold_directives(mine) if mine else _NOTHING for id_, mine in by_candidate.items()}
+    states = {}
+    for id_, directives in by_candidate.items():
+        states[id_] = fold_directives(directives) if directives else _NO_STEERING
+    return states
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

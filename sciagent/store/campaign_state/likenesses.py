@@ -24,9 +24,9 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.results import evidence
 from sciagent.store.results.candidates import names_of
 
-SHOWN = 12  # hexadecimal digits of a key in messages
+SHOWN_DIGITS = 12  # hexadecimal digits of a key in messages
 MAX_NAME = 100  # characters of a name in messages
-MAX_FILE = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Larger files, in bytes, are not compared."""
 _A = t.artifact.c
 _C = t.candidate.c
@@ -72,7 +72,7 @@ class ValueWindow(NamedTuple):
     """Upper limit, in the same unit."""
 
 
-def relaxed(
+def relaxed_structures(
     connection: Connection,
     campaign_id: int,
     candidate_ids: Sequence[int],
@@ -80,22 +80,23 @@ def relaxed(
     computation: Computation,
     media_type: str,
 ) -> list[RelaxedStructure]:
-    """Returns the structures that a rung has left of those of the candidates that it let go on, in order of arrival in
-    the campaign.
+    """Returns the structures that a rung has left of the candidates that it let go on, in their order of arrival.
 
     Candidates with a likeness are left out: one finding on a candidate suffices, and a person may have waived it.
     """
-    alike = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
+    has_likeness = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
     query = _structures(campaign_id, position, computation, media_type)
-    query = query.where(among(connection, _C.id, candidate_ids), ~alike).order_by(_E.replicate, _E.id, _A.id)
+    query = query.where(among(connection, _C.id, candidate_ids), ~has_likeness).order_by(_E.replicate, _E.id, _A.id)
     first: dict[int, RelaxedStructure] = {}
     for row in connection.execute(query):
-        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # of replicates the first
-    arrived = {stands.candidate_id: stands.seq for stands in standings.of(connection, campaign_id, list(first))}
+        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # the first replicate counts
+    arrived = {
+        stands.candidate_id: stands.seq for stands in standings.standings_of(connection, campaign_id, list(first))
+    }
     return sorted(first.values(), key=lambda structure: arrived[structure.candidate_id])
 
 
-def near(
+def similar_structures(
     connection: Connection,
     campaign_id: int,
     structure: RelaxedStructure,
@@ -107,11 +108,11 @@ def near(
     without: Collection[int],
     most: int,
 ) -> list[RelaxedStructure]:
-    """Returns the structures of at most `most` other candidates of the campaign with the same formula that the rung at
-    `position` let go on, in the order of their evidence.
+    """Returns at most `most` structures of other candidates of the campaign, in the order of their evidence.
 
-    windows: limits that the values of their evidence meet. without: ids of candidates that are left out, as are those
-    that a person has promoted although they are like this one.
+    These candidates have the same formula, and the rung at `position` let them go on. windows: limits that the values
+    of their evidence meet. without: ids of candidates that are left out. Candidates that a person has promoted although
+    they are like this candidate are left out, too.
     """
     q = t.quantity.c
     query = _structures(campaign_id, position, computation, media_type)
@@ -123,17 +124,18 @@ def near(
     if without:
         query = query.where(~among(connection, _C.id, sorted(without)))
     for window in windows:
-        of = (q.evidence_id == _E.id, q.property_id == window.property_id, q.level_id == window.level_id)
-        query = query.where(sa.exists().where(*of, q.value.between(window.low, window.high)))
+        is_value = sa.and_(q.property_id == window.property_id, q.level_id == window.level_id)
+        is_within = q.value.between(window.low, window.high)
+        query = query.where(sa.exists().where(q.evidence_id == _E.id, is_value, is_within))
     return [RelaxedStructure(*row) for row in connection.execute(query.order_by(_E.id, _A.id).limit(most))]
 
 
 def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
     """Returns a query for the structures that a rung has left of the candidates of a campaign that went on.
 
-    A candidate went on if it is beyond the rung, or if the rung is the terminal one and the candidate passed it. One
-    that a person has vetoed or a crash has dropped does not count. The membership is no join, since SQLite would then
-    read all candidates of the campaign.
+    A candidate went on if it is beyond the rung, or if it passed the rung and is settled there. A candidate that a
+    person has vetoed, or that was dropped after a crash, does not count. The membership is no join, since SQLite would
+    then read all candidates of the campaign.
     """
     passed = sa.and_(_CC.position == position, _CC.standing == Standing.SETTLED, _CC.verdict == Verdict.PASS)
     crashed = sa.and_(_CC.standing == Standing.DROPPED, _CC.verdict == Verdict.ERROR)
@@ -148,8 +150,8 @@ def _structures(campaign_id: int, position: Position, computation: Computation, 
         .select_from(t.candidate)
         .join(t.current_evidence, _E.candidate_id == _C.id)
         .join(t.artifact, _A.evidence_id == _E.id)
-        .where(went_on, evidence.under(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
-        .where(_A.media_type == media_type, _A.size <= MAX_FILE)
+        .where(went_on, evidence.is_of_computation(computation), _E.reusable == sa.true(), _E.outcome == Outcome.OK)
+        .where(_A.media_type == media_type, _A.size <= MAX_FILE_BYTES)
     )
 
 
@@ -176,11 +178,13 @@ def write(
     connection.execute(sa.insert(t.likeness), new)
 
 
-def of_many(
+def likenesses_of(
     connection: Connection, campaign_id: int, candidate_ids: Sequence[int], as_of: int | None = None
 ) -> dict[int, Likeness]:
-    """Returns the likenesses of those of the candidates that have one, by candidate id. as_of: a watermark; what was
-    written since does not count."""
+    """Returns {candidate id: likeness} for the candidates that have one.
+
+    as_of: a watermark; likenesses that were written since do not count.
+    """
     query = (
         sa.select(_L.candidate_id, t.rung.c.position, _L.of_id, _C.text, _C.key)
         .select_from(t.likeness)
@@ -191,11 +195,11 @@ def of_many(
     if as_of is not None:
         query = query.where(_L.watermark < as_of)
     rows = connection.execute(query).all()
-    alike_ids = [row.of_id for row in rows]
-    names = names_of(connection, alike_ids, [campaign_id]) if alike_ids else {}
-    found = {}
+    other_ids = [row.of_id for row in rows]
+    names = names_of(connection, other_ids, [campaign_id]) if other_ids else {}
+    likenesses = {}
     for candidate_id, position, of_id, text, key in rows:
         name = identifier_text(names.get(of_id, {}))[:MAX_NAME]
-        in_brackets = f"{name}; {key[:SHOWN]}" if name else key[:SHOWN]
-        found[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
-    return found
+        in_brackets = f"{name}; {key[:SHOWN_DIGITS]}" if name else key[:SHOWN_DIGITS]
+        likenesses[int(candidate_id)] = Likeness(Position(position), f"{text} ({in_brackets})")
+    return likenesses

@@ -16,13 +16,13 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c
-_ONE_OF = sa.update(t.campaign_candidate).where(
-    _CC.campaign_id == sa.bindparam("in_campaign"), _CC.candidate_id == sa.bindparam("of")
+_UPDATE_ONE = sa.update(t.campaign_candidate).where(
+    _CC.campaign_id == sa.bindparam("in_campaign"), _CC.candidate_id == sa.bindparam("updated_id")
 )
 
 
 def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
-    """Returns those of the candidate ids that already belong to the campaign."""
+    """Returns the ids of the candidates that already belong to the campaign."""
     query = sa.select(_CC.candidate_id).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )
@@ -30,21 +30,30 @@ def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[in
 
 
 def seeds_among(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
-    """Those of the candidates that were proposed as seeds of the campaign."""
+    """Ids of the candidates that were proposed as seeds of the campaign."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.in_seeds)
     return set(connection.execute(query.where(among(connection, _CC.candidate_id, candidate_ids))).scalars())
 
 
 def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add candidates to the campaign. rows: candidate_id, proposal_id, in_seeds and further columns. Sequence numbers
-    follow the order of the rows."""
+    """Add candidates to the campaign, with sequence numbers in the order of the rows.
+
+    rows: candidate_id, proposal_id, in_seeds and further columns.
+    """
     if not rows:
         return
-    last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
-    alike = {"campaign_id": campaign_id, "standing": Standing.OPEN, "position": 0, "depth": -1, "is_hit": False}
-    alike["updated_at"] = db_now(connection)
-    numbered = enumerate(rows, 0 if last is None else last + 1)
-    connection.execute(sa.insert(t.campaign_candidate), [{**alike, "seq": seq, **row} for seq, row in numbered])
+    last_seq = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
+    first_new_seq = 0 if last_seq is None else last_seq + 1
+    shared = {
+        "campaign_id": campaign_id,
+        "standing": Standing.OPEN,
+        "position": 0,
+        "depth": -1,  # no rung has answered
+        "is_hit": False,
+        "updated_at": db_now(connection),
+    }
+    numbered = [{**shared, "seq": seq, **row} for seq, row in enumerate(rows, start=first_new_seq)]
+    connection.execute(sa.insert(t.campaign_candidate), numbered)
 
 
 def update(connection: Connection, campaign_id: int, candidate_id: int, **values: Any) -> None:
@@ -54,25 +63,25 @@ def update(connection: Connection, campaign_id: int, candidate_id: int, **values
 
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
     """Set columns of several candidates. values: {candidate id: columns}, with the same column names for each."""
-    rows = [{"of": id_, **columns} for id_, columns in values.items()]
-    execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
+    rows = [{"updated_id": id_, **columns} for id_, columns in values.items()]
+    execute_many(connection, _UPDATE_ONE, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
     """Set the same values for several candidates."""
-    mine = (_CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids))
-    changed = sa.update(t.campaign_candidate).where(*mine).values(**values, updated_at=db_now(connection))
-    connection.execute(changed)
+    update = sa.update(t.campaign_candidate).where(_CC.campaign_id == campaign_id)
+    update = update.where(among(connection, _CC.candidate_id, candidate_ids))
+    connection.execute(update.values(**values, updated_at=db_now(connection)))
 
 
 def decide(connection: Connection, campaign_id: int, decisions: Sequence[Mapping[str, Any]]) -> None:
     """Record decisions. decisions: rows of the decision table without campaign_id, watermark and at."""
-    alike = {
+    shared = {
         "campaign_id": campaign_id,
         "watermark": watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
-    execute_many(connection, t.decision, decisions, alike)
+    execute_many(connection, t.decision, decisions, shared)
 
 
 def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
@@ -81,7 +90,7 @@ def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
     return connection.execute(query).mappings().one_or_none()
 
 
-class Stands(NamedTuple):
+class CandidateStanding(NamedTuple):
     """The standing of one candidate."""
 
     candidate_id: int
@@ -96,47 +105,48 @@ class Stands(NamedTuple):
     """Score from the evidence so far, in (0, 1]; None without evidence."""
 
 
-_STANDS = sa.select(*(_CC[name] for name in Stands._fields))
+_STANDING_QUERY = sa.select(*(_CC[name] for name in CandidateStanding._fields))
 
 
-def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
+def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[CandidateStanding]:
     """Candidates whose sequence number is at least `first`, in order."""
-    query = _STANDS.where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
-    return _stands(connection, query)
+    query = _STANDING_QUERY.where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
+    return _standings(connection, query)
 
 
-def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
-    """Standings of those of the candidates that belong to the campaign."""
-    mine = among(connection, _CC.candidate_id, candidate_ids)
-    return _stands(connection, _STANDS.where(_CC.campaign_id == campaign_id, mine))
+def standings_of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[CandidateStanding]:
+    """Standings of the candidates that belong to the campaign; other candidates are left out."""
+    is_asked_for = among(connection, _CC.candidate_id, candidate_ids)
+    return _standings(connection, _STANDING_QUERY.where(_CC.campaign_id == campaign_id, is_asked_for))
 
 
-def _stands(connection: Connection, query: sa.Select[Any]) -> list[Stands]:
+def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateStanding]:
     return [
-        Stands(id_, seq, Standing(standing), *rest) for id_, seq, standing, *rest in connection.execute(query).all()
+        CandidateStanding(id_, seq, Standing(standing), *rest)
+        for id_, seq, standing, *rest in connection.execute(query).all()
     ]
 
 
-def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
+def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> list[int]:
     """Ids of candidates with an answer from any rung: hits first, then by utility, depth and score."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     return list(connection.execute(query.order_by(*t.BEST_FIRST).limit(limit)).scalars())
 
 
-def settled(connection: Connection, campaign_id: int) -> list[int]:
+def settled_ids(connection: Connection, campaign_id: int) -> list[int]:
     """Ids of the settled candidates, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.standing == Standing.SETTLED)
     return list(connection.execute(query.order_by(_CC.position, _CC.seq)).scalars())
 
 
-def decided_on(connection: Connection, rung_id: int) -> set[int]:
+def ids_decided_on(connection: Connection, rung_id: int) -> set[int]:
     """Ids of the candidates for which a rung was started or its evidence reused."""
     d = t.decision.c
     query = sa.select(d.candidate_id).where(d.rung_id == rung_id, d.action.in_(("run", "reuse")))
     return set(connection.execute(query).scalars())
 
 
-def waiting(
+def waiting_candidates(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
     """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
@@ -148,8 +158,8 @@ def waiting(
     scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
     rows = list(connection.execute(scored))
     if len(rows) < limit:
-        rest = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(rows))
-        rows += connection.execute(rest)
+        unscored = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(rows))
+        rows += connection.execute(unscored)
     return [(*row,) for row in rows]
 
 
@@ -165,9 +175,11 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
-    """The n candidates of a part with the best score: (candidate id, key, text, score, depth, in_seeds, seq,
-    operation)."""
+def best_scored(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
+    """(candidate id, key, text, score, depth, in_seeds, seq, operation) of the n candidates with the best score.
+
+    part: the part of the campaign to which they belong.
+    """
     c = t.candidate.c
     p = t.proposal.c
     query = (

@@ -23,7 +23,7 @@ ENDED = "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
-NOT_HERE = "not sampled here: a client stated the answer, without its tokens"
+NOT_SAMPLED_HERE = "not sampled here: a client stated the answer, without its tokens"
 
 
 class Asked(NamedTuple):
@@ -33,7 +33,8 @@ class Asked(NamedTuple):
     at: datetime
 
 
-def now(connection: Connection) -> Asked:
+def asked_now(connection: Connection) -> Asked:
+    """The present moment, for a question that is asked now."""
     return Asked(read_watermark(connection), db_now(connection))
 
 
@@ -108,8 +109,9 @@ def open_(
     the model that is asked.
     """
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
-    if (id_ := connection.execute(query).scalar()) is not None:
-        return int(id_)
+    existing_id = connection.execute(query).scalar()
+    if existing_id is not None:
+        return int(existing_id)
     new = sa.insert(t.trajectory).values(campaign_id=campaign_id, number=number, proposer=proposer, seed=seed)
     new = new.values(settings=dict(settings), state=RUNNING, started_at=db_now(connection))
     new = new.values(purpose=purpose, group_id=group_id, sibling=sibling, code_version=code_version())
@@ -117,7 +119,7 @@ def open_(
     return int(connection.execute(new.returning(_J.id)).scalar_one())
 
 
-def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
+def running_trajectories(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
     """The trajectories of the campaign's own proposers that have not ended, oldest first."""
     query = sa.select(_J.id, _J.number, _J.seed, _J.settings).where(_J.campaign_id == campaign_id, _J.state == RUNNING)
     query = query.where(_J.purpose == "campaign")
@@ -130,8 +132,8 @@ def last_number(connection: Connection, campaign_id: int) -> int:
     return -1 if number is None else int(number)
 
 
-def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
-    """Number of proposals by the proposer's name, without those of people."""
+def proposals_by_proposer(connection: Connection, campaign_id: int) -> dict[str, int]:
+    """{name of a proposer: number of its proposals}, without proposals of people."""
     p = t.proposal.c
     query = (
         sa.select(_J.proposer, sa.func.count(p.id))
@@ -162,11 +164,14 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 
 
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int | None = None) -> int:
-    """Write a turn; returns its id. watermark: as `watermarks.note` returned it in this transaction; None: it is noted
-    here, which takes longer for many turns."""
-    values = {"trajectory_id": trajectory_id, "at": db_now(connection)}
-    noted = watermarks.note_of_trajectory(connection, trajectory_id) if watermark is None else watermark
-    values["watermark"] = noted
+    """Write a turn; returns its id.
+
+    watermark: as `watermarks.note` returned it in this transaction; None: it is noted here, which takes longer for many
+    turns.
+    """
+    if watermark is None:
+        watermark = watermarks.note_of_trajectory(connection, trajectory_id)
+    values: dict[str, Any] = {"trajectory_id": trajectory_id, "at": db_now(connection), "watermark": watermark}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]
     if new.sampled is not None:

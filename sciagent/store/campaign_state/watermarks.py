@@ -45,7 +45,7 @@ def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
     return read_watermark(connection)
 
 
-def settle(connection: Connection, campaign_ids: Iterable[int]) -> None:
+def wait_for_noted_rows(connection: Connection, campaign_ids: Iterable[int]) -> None:
     """Waits until all rows that were noted at earlier watermarks are in the ledger, or given up.
 
     Later rows get at least the counter's present number. The locks are taken in order, so that two versions of the same
@@ -60,7 +60,7 @@ def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
 
     The counter stays locked until the commit, so the transaction must do nothing else that takes long.
     """
-    settle(connection, campaign_ids)
+    wait_for_noted_rows(connection, campaign_ids)
     return next_watermark(connection)
 
 
@@ -80,7 +80,7 @@ def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
     return any(connection.execute(query.limit(1)).scalar() is not None for query in later)
 
 
-def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
+def write_fits(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
     """Write fits. by_rung: {rung id: fits by property}."""
     alike = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
     rows = []
@@ -90,7 +90,7 @@ def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits])
         connection.execute(sa.insert(t.calibration), rows)
 
 
-def current(connection: Connection, campaign_id: int, as_of: int | None = None) -> dict[int, dict[str, Fit]]:
+def current_fits(connection: Connection, campaign_id: int, as_of: int | None = None) -> dict[int, dict[str, Fit]]:
     """{rung id: fits by property}, the last ones. as_of: a watermark; fits that were written since do not count."""
     c = t.calibration.c
     query = sa.select(c.rung_id, *(c[name] for name in Fit.__dataclass_fields__)).where(c.campaign_id == campaign_id)

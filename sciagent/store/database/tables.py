@@ -1,4 +1,7 @@
-"""The tables of the ledger. Times are UTC. Triggers guard what is append-only, such as evidence, turns and spend."""
+"""The tables of the ledger; those of learning, the laboratory and people come from `feature_tables`. Times are UTC.
+
+Triggers in the database guard the append-only tables, such as evidence, turn and spend.
+"""
 
 from __future__ import annotations
 
@@ -76,8 +79,8 @@ APPEND_ONLY = (
 CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | feature_tables.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
 
-# row 1: locked in every evidence transaction, so that its numbers are in the order of commits; row 2: the same for
-# the chain of `audit_entry`
+# Row 1 holds the last watermark, and row 2 the id of the last entry of `audit_entry`. A transaction that takes the next
+# number locks the row until its commit, so that the numbers are in the order of commits.
 watermark = keyed("watermark", Column("id", Integer, primary_key=True), needed(Id, "value"))
 
 property_ = table(
@@ -235,8 +238,8 @@ campaign_candidate = keyed(
     references("campaign", "candidate", primary_key=True),
     needed(Integer, "seq"),
     needed(String(20), "standing"),
-    needed(Integer, "position"),  # the rung it waits for, runs at, or ended at
-    needed(Integer, "depth", default=-1),  # highest rung with an answer
+    needed(Integer, "position"),  # of the rung that the candidate waits for, runs at, or ended at
+    needed(Integer, "depth", default=-1),  # position of the highest rung with an answer; -1: no rung has answered
     optional(String(20), "verdict", "hit_tier"),  # verdict: of the rung at `position`, once it is known
     optional(String(60), "reason"),
     optional(Text, "detail"),
@@ -251,13 +254,13 @@ campaign_candidate = keyed(
 
 _cc = campaign_candidate.c
 Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
-# below every utility and score, so that both databases list unknown ones last
-_UNKNOWN: sa.ColumnElement[Any] = sa.literal_column("-1")
+# a value below every utility and score, so that both databases list candidates without a value last
+_BELOW_ALL: sa.ColumnElement[Any] = sa.literal_column("-1")
 BEST_FIRST = (
     _cc.is_hit.desc(),
-    sa.func.coalesce(_cc.utility, _UNKNOWN).desc(),
+    sa.func.coalesce(_cc.utility, _BELOW_ALL).desc(),
     _cc.depth.desc(),
-    sa.func.coalesce(_cc.score, _UNKNOWN).desc(),
+    sa.func.coalesce(_cc.score, _BELOW_ALL).desc(),
     _cc.seq,
 )
 """The order in which candidates of a campaign are listed: hits first, then by utility, by depth and by score."""
@@ -273,7 +276,7 @@ job = table("job", references("campaign", "rung", "candidate"), needed(Key, "evi
     # queue: where workers find it; None: its driver runs it. external: name in a cluster's queue, as "slurm 4711_3"
     optional(String(60), "queue"), optional(String(100), "external"),
     optional(sa.Float, "seconds"), optional(Integer, "memory_mb"),  # expected wall time; memory limit
-    optional(String(400), "needs"),  # resources that it holds while it runs, as "cores=4 gpu=1"; None: one core
+    optional(String(400), "needs"),  # resources that the job holds while it runs, as "cores=4 gpu=1"; None: one core
     UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
 )  # fmt: skip
@@ -301,7 +304,7 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     needed(String(20), "state"), optional(String(20), "outcome"), optional(String(60), "reason"),
     optional(Text, "detail"), needed(Json, "cost"), optional(sa.Float, "wall_seconds"),
     needed(UtcDateTime, "started_at", "heartbeat_at"), optional(UtcDateTime, "ended_at"),
-    # resources that it holds until it ends, if more than one core: {name: amount}, for GPUs their indices
+    # holds: resources that the attempt holds until it ends, as {name: amount}, for GPUs their indices; None: one core
     optional(Json, "holds"), optional(Id, "watermark"),  # watermark: at its end
     references("turn", nullable=True),  # of a fast rung that ran within a turn
     # of a lost attempt whose worker came back: its cost until then, and the watermark at which `cost` became larger

@@ -1,10 +1,10 @@
-"""Jobs that a cluster's own scheduler runs. Each is reserved for an array element, alone or with others that its
-verifier takes together."""
+"""Jobs that a cluster's own scheduler runs. Each job is reserved for an array element, alone or with other jobs that
+its verifier runs together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -17,7 +17,7 @@ from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.jobs import PREFERRED
 from sciagent.store.job_queue.leases import Claim
 
-_RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+_RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("reserved_id"))
 
 
 class WaitingExternalJob(NamedTuple):
@@ -38,10 +38,10 @@ class WaitingExternalJob(NamedTuple):
     """Number of jobs of the rung that one call may run. 1 for a job whose process or worker died before."""
 
 
-def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
+def waiting_jobs(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
     """Unreserved queued jobs of these queues: the most urgent of each campaign, then the second of each, and so on.
 
-    Jobs that a person preferred come first. On PostgreSQL the rows are locked.
+    Jobs that a person promoted come first. On PostgreSQL the rows are locked.
     """
     j = t.job.c
     may_take = (j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
@@ -68,21 +68,22 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
 def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
     """Reserve each job for an array element. names: {job id: element}, as "slurm 3f2a9c0d1b4e5f67_3"."""
     now = db_now(connection)
-    rows = [{"of": job_id, "external": name, "updated_at": now} for job_id, name in names.items()]
+    rows = [{"reserved_id": job_id, "external": name, "updated_at": now} for job_id, name in names.items()]
     execute_many(connection, _RESERVE, rows)
 
 
 def claim_reserved(connection: Connection, job_ids: Sequence[int], name: str, owner: str) -> list[Claim]:
-    """Claim those of the jobs that are still reserved for this element, which runs them in one call."""
+    """Claim the jobs that are still reserved for this element, which runs them in one call."""
     j = t.job.c
-    mine = (among(connection, j.id, job_ids), j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
-    ids = list(connection.scalars(sa.select(j.id).where(*mine).order_by(j.id).with_for_update()))
+    is_offered = sa.and_(j.state == JobState.QUEUED, j.queue.is_not(None))
+    query = sa.select(j.id).where(among(connection, j.id, job_ids), j.external == name, is_offered)
+    ids = list(connection.scalars(query.order_by(j.id).with_for_update()))
     claims = leases.claim_many(connection, ids, owner, together=True)
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
-def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
-    """Reserved jobs that are still queued: {job id: (element, seconds since the reservation)}."""
+def reserved_jobs(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
+    """{job id: (element, seconds since the reservation)} of the reserved jobs that are still queued."""
     j = t.job.c
     now = db_now(connection)
     query = sa.select(j.id, j.external, j.updated_at).where(
@@ -91,13 +92,15 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
     return {id_: (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
 
 
-def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
+def free_reservations(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
     """Drop the reservations of these jobs, so that any worker may claim them.
 
     lost: whether to count a loss for each job. Returns the ids of the jobs that were lost too often.
     """
     j = t.job.c
-    values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})
-    mine = (among(connection, j.id, job_ids), j.state == JobState.QUEUED)
-    connection.execute(sa.update(t.job).where(*mine).values(values))
-    return list(connection.execute(sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)).scalars())
+    values: dict[str, Any] = {"external": None, "updated_at": db_now(connection)}
+    if lost:
+        values["losses"] = j.losses + 1
+    is_queued = sa.and_(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
+    connection.execute(sa.update(t.job).where(is_queued).values(values))
+    return list(connection.execute(sa.select(j.id).where(is_queued, j.losses >= MAX_LOSSES)).scalars())

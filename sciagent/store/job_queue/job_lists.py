@@ -13,9 +13,16 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
-ORDER = (JobState.RUNNING, JobState.QUEUED, JobState.QUARANTINED, JobState.FAILED, JobState.CANCELLED, JobState.DONE)
+STATE_ORDER = (
+    JobState.RUNNING,
+    JobState.QUEUED,
+    JobState.QUARANTINED,
+    JobState.FAILED,
+    JobState.CANCELLED,
+    JobState.DONE,
+)
 _J = t.job.c
 
 
@@ -29,17 +36,17 @@ class JobStanding(NamedTuple):
     state: JobState
 
 
-def standing(connection: Connection, job_ids: Sequence[int]) -> list[JobStanding]:
+def job_standings(connection: Connection, job_ids: Sequence[int]) -> list[JobStanding]:
     """The jobs with these ids, in order of id; unknown ids are left out."""
-    return _standing(connection, among(connection, _J.id, job_ids))
+    return _job_standings(connection, among(connection, _J.id, job_ids))
 
 
 def in_states(connection: Connection, campaign_id: int, states: Sequence[JobState], limit: int) -> list[JobStanding]:
     """At most `limit` jobs of the campaign in these states."""
-    return _standing(connection, _J.campaign_id == campaign_id, _J.state.in_(states), limit=limit)
+    return _job_standings(connection, _J.campaign_id == campaign_id, _J.state.in_(states), limit=limit)
 
 
-def _standing(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
+def _job_standings(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
     query = sa.select(*(_J[name] for name in JobStanding._fields)).where(*conditions).order_by(_J.id).limit(limit)
     return [JobStanding._make([*ids, JobState(state)]) for *ids, state in connection.execute(query).all()]
 
@@ -76,7 +83,7 @@ def page(
     campaign_ids: Sequence[int],
     limit: int,
     *,
-    states: Sequence[JobState] = ORDER,
+    states: Sequence[JobState] = STATE_ORDER,
     rung_ids: Sequence[int] | None = None,
     after: int | None = None,
 ) -> list[JobRow]:
@@ -88,14 +95,14 @@ def page(
     if after is not None:
         begin = connection.execute(sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)).one_or_none()
     job_ids = list[int]()
-    for state in (state for state in ORDER if state in states):
-        if begin is not None and ORDER.index(state) < ORDER.index(JobState(begin.state)):
+    for state in (state for state in STATE_ORDER if state in states):
+        if begin is not None and STATE_ORDER.index(state) < STATE_ORDER.index(JobState(begin.state)):
             continue
         behind = (begin.priority, begin.id) if begin is not None and begin.state == state else None
         job_ids += _ids(connection, campaign_ids, state, limit - len(job_ids), rung_ids, behind)
         if len(job_ids) >= limit:
             break
-    return rows(connection, job_ids)
+    return job_rows(connection, job_ids)
 
 
 def _ids(
@@ -120,7 +127,7 @@ def _ids(
     return [id_ for _, id_ in sorted(ranked, reverse=True)[:limit]]
 
 
-def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
+def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     """These jobs, in the order given."""
     a = t.attempt.c
     last = t.attempt.alias().c
@@ -129,7 +136,7 @@ def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)
     query = (
         sa.select(_J.id, *names, *of_job, a.owner, sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at))
-        .select_from(NAMED.outerjoin(t.attempt, a.id == newest))
+        .select_from(JOBS_WITH_NAMES.outerjoin(t.attempt, a.id == newest))
         .where(among(connection, _J.id, job_ids))
     )
     ended = sa.select(a.job_id, a.outcome, a.reason, sa.func.coalesce(a.detail, ""))
@@ -147,4 +154,4 @@ def counts(
     mine = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
     query = sa.select(_J.state, sa.func.count()).where(mine).group_by(_J.state)
     by_state = {state: n for state, n in connection.execute(query).all()}
-    return {str(state): by_state[state] for state in ORDER if state in by_state}
+    return {str(state): by_state[state] for state in STATE_ORDER if state in by_state}

@@ -1,10 +1,12 @@
-"""Jobs, each a rung to be run on a candidate: they are created, read, and changed while no worker holds them."""
+"""Jobs, each a rung to be run on a candidate: they are created, read, and changed while no worker holds them.
+
+`leases` claims, renews and ends them for workers; `offers` lets workers find them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,7 +21,7 @@ from sciagent.store.job_queue import spend
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
-NAMED = (
+JOBS_WITH_NAMES = (
     t.job.join(t.rung, t.rung.c.id == t.job.c.rung_id)
     .join(t.campaign, t.campaign.c.id == t.job.c.campaign_id)
     .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
@@ -59,9 +61,8 @@ class NewJob:
         return self.campaign_id, self.rung_id, self.candidate_id, self.replicate
 
 
-_COLUMNS = ("campaign_id", "rung_id", "candidate_id", "replicate", "evidence_key", "priority")
-_values = attrgetter(*_COLUMNS)
-_BY_ID = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+_NEW_JOB_COLUMNS = ("campaign_id", "rung_id", "candidate_id", "replicate", "evidence_key", "priority")
+_UPDATE_BY_ID = sa.update(t.job).where(t.job.c.id == sa.bindparam("updated_id"))
 
 
 def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
@@ -70,47 +71,52 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
 
 
 def write_many(
-    connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any], attempts: int
+    connection: Connection, new: Sequence[NewJob], shared: Mapping[str, Any], attempts: int
 ) -> list[tuple[int, int]]:
     """Write jobs; returns (id, fence) in order. The caller must hold the lock of their campaign's row.
 
-    A job that was cancelled before is written again. alike: columns with the same value for all jobs. attempts: 1 if
+    A job that was cancelled before is written again. shared: columns with the same value for all jobs. attempts: 1 if
     each job is claimed at its creation, else 0.
     Raises LedgerError if the ledger already has one of the jobs in another state.
     """
-    cancelled = cancelled_before(connection, new)
+    cancelled = cancelled_places(connection, new)
     now = db_now(connection)
-    fresh = [job for job in new if job.place not in cancelled] if cancelled else new
+    unknown = [job for job in new if job.place not in cancelled] if cancelled else new
     first = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
-    ids = insert_many(connection, t.job, _rows(fresh), {**alike, **first, "created_at": now, "updated_at": now})
+    ids = insert_many(connection, t.job, _rows(unknown), {**shared, **first, "created_at": now, "updated_at": now})
     if not cancelled:
         return [(job_id, attempts) for job_id in ids]
-    written = {job.place: (job_id, attempts) for job, job_id in zip(fresh, ids, strict=True)}
-    again = []
-    for job in (job for job in new if job.place in cancelled):
-        job_id, fence, tries = cancelled[job.place]
+    written = {job.place: (job_id, attempts) for job, job_id in zip(unknown, ids, strict=True)}
+    updates = []
+    for job in new:
+        if job.place not in cancelled:
+            continue
+        job_id, fence, earlier_attempts = cancelled[job.place]
         written[job.place] = job_id, fence + attempts
-        counts = {"fence": fence + attempts, "attempts": tries + attempts}
-        again.append({"of": job_id, "priority": job.priority, **counts, **offered(job.offer)})
-    nothing = {"outcome": None, "external": None, "cancel_requested": False}
-    execute_many(connection, _BY_ID, again, {**alike, **nothing, "updated_at": now})
+        counts = {"fence": fence + attempts, "attempts": earlier_attempts + attempts}
+        updates.append({"updated_id": job_id, "priority": job.priority, **counts, **offer_columns(job.offer)})
+    cleared = {"outcome": None, "external": None, "cancel_requested": False}
+    execute_many(connection, _UPDATE_BY_ID, updates, {**shared, **cleared, "updated_at": now})
     return [written[job.place] for job in new]
 
 
 def _rows(new: Sequence[NewJob]) -> list[dict[str, Any]]:
-    rows = [dict(zip(_COLUMNS, _values(job), strict=True)) for job in new]
+    """The columns in which the new jobs differ. The columns of offers are left out if no job is offered."""
+    rows = [{name: getattr(job, name) for name in _NEW_JOB_COLUMNS} for job in new]
     if any(job.offer for job in new):
-        return [{**row, **offered(job.offer)} for row, job in zip(rows, new, strict=True)]
+        return [{**row, **offer_columns(job.offer)} for row, job in zip(rows, new, strict=True)]
     return rows
 
 
-def offered(offer: Offer | None) -> Mapping[str, Any]:
+def offer_columns(offer: Offer | None) -> Mapping[str, Any]:
     """The columns of an offer; all are None for a job that its driver runs."""
-    return {"queue": None, "seconds": None, "memory_mb": None, "needs": None} if offer is None else vars(offer)
+    if offer is None:
+        return {"queue": None, "seconds": None, "memory_mb": None, "needs": None}
+    return vars(offer)
 
 
-def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, int, int]]:
-    """{place: (id, fence, attempts)} of those of the new jobs that the ledger already has as cancelled jobs.
+def cancelled_places(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, int, int]]:
+    """{place: (id, fence, attempts)} of the new jobs that the ledger already has as cancelled jobs.
 
     new: jobs of one campaign. Raises LedgerError if the ledger has one of them in another state.
     """
@@ -121,12 +127,16 @@ def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tupl
         among(connection, j.rung_id, sorted({job.rung_id for job in new})),
         among(connection, j.candidate_id, [job.candidate_id for job in new]),
     )
-    cancelled = {}
-    for *place, job_id, fence, attempts, state in connection.execute(query).all():
-        if tuple(place) in places:
-            if state != JobState.CANCELLED:
-                raise LedgerError(f"rung {place[1]} has a job on candidate {place[2]} already")
-            cancelled[tuple(place)] = job_id, fence, attempts
+    cancelled: dict[tuple[int, ...], tuple[int, int, int]] = {}
+    for campaign_id, rung_id, candidate_id, replicate, job_id, fence, attempts, state in connection.execute(
+        query
+    ).all():
+        place = campaign_id, rung_id, candidate_id, replicate
+        if place not in places:
+            continue
+        if state != JobState.CANCELLED:
+            raise LedgerError(f"rung {rung_id} has a job on candidate {candidate_id} already")
+        cancelled[place] = job_id, fence, attempts
     return cancelled
 
 
@@ -140,11 +150,11 @@ def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, ru
 
 
 def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
-    """Cancel those of the jobs that no worker has claimed, and release their reservations; returns their ids."""
+    """Cancel the jobs that no worker has claimed, and release their reservations; returns the ids of these jobs."""
     j = t.job.c
-    changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
-    changed = changed.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
-    cancelled = list(connection.execute(changed).scalars())
+    update = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
+    update = update.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
+    cancelled = list(connection.execute(update).scalars())
     spend.release_many(connection, cancelled)
     return cancelled
 
@@ -153,9 +163,10 @@ def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list
     """Cancel jobs; returns (queued jobs, which are over now; running jobs, whose workers are notified)."""
     j = t.job.c
     queued_ids = cancel_queued(connection, job_ids)
-    changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
-    changed = changed.values(cancel_requested=True, updated_at=db_now(connection)).returning(j.id)
-    return queued_ids, list(connection.execute(changed).scalars())
+    update = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
+    update = update.values(cancel_requested=True, updated_at=db_now(connection)).returning(j.id)
+    running_ids = list(connection.execute(update).scalars())
+    return queued_ids, running_ids
 
 
 def retry(connection: Connection, job_id: int, priority: float | None = None) -> None:
@@ -164,10 +175,13 @@ def retry(connection: Connection, job_id: int, priority: float | None = None) ->
     priority: the new priority; None keeps the present one.
     """
     j = t.job.c
-    gave_up = (j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
-    changed = sa.update(t.job).where(*gave_up).values(state=JobState.QUEUED, queue=None, updated_at=db_now(connection))
-    changed = changed.values(outcome=None, kills=0, losses=0, cancel_requested=False)
-    connection.execute(changed if priority is None else changed.values(priority=priority))
+    was_given_up = j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED])
+    update = sa.update(t.job).where(j.id == job_id, was_given_up)
+    update = update.values(state=JobState.QUEUED, queue=None, updated_at=db_now(connection))
+    update = update.values(outcome=None, kills=0, losses=0, cancel_requested=False)
+    if priority is not None:
+        update = update.values(priority=priority)
+    connection.execute(update)
 
 
 def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
@@ -189,8 +203,10 @@ def prefer(connection: Connection, job_id: int, priority: float) -> None:
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
-    """Queued jobs for the campaign's own driver, most urgent first: (job id, candidate id, rung id, replicate,
-    priority)."""
+    """(job id, candidate id, rung id, replicate, priority) of queued jobs for the campaign's own driver.
+
+    The most urgent job is the first; at most 1000 are returned.
+    """
     j = t.job.c
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, j.replicate, j.priority)
@@ -206,8 +222,9 @@ def any_in_state(
 ) -> bool:
     """Whether a job of the rung is in this state; without a rung, a job of one of the queues."""
     j = t.job.c
-    mine = j.queue.in_(queues) if rung_id is None else j.rung_id == rung_id
-    return connection.execute(sa.select(j.id).where(mine, j.state == state).limit(1)).first() is not None
+    is_asked_for = j.queue.in_(queues) if rung_id is None else j.rung_id == rung_id
+    query = sa.select(j.id).where(is_asked_for, j.state == state).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -> tuple[int, int]:
@@ -215,11 +232,12 @@ def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -
     j = t.job.c
     query = sa.select(j.state, sa.func.count()).where(j.rung_id == rung_id, j.candidate_id == candidate_id)
     by_state = {state: int(n) for state, n in connection.execute(query.group_by(j.state))}
-    return by_state.get(JobState.DONE, 0), sum(by_state.get(state, 0) for state in UNFINISHED)
+    n_open = sum(by_state.get(state, 0) for state in UNFINISHED)
+    return by_state.get(JobState.DONE, 0), n_open
 
 
 def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
-    """Returns those of the evidence keys that belong to an unfinished job."""
+    """Returns the evidence keys that belong to an unfinished job."""
     j = t.job.c
     query = sa.select(j.evidence_key).where(
         j.campaign_id.in_(sa.select(t.campaign.c.id)),

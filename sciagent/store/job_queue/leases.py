@@ -48,18 +48,21 @@ def claim_many(
     *,
     together: bool = False,
 ) -> dict[int, Claim]:
-    """Claim jobs; returns {job id: claim} of those that could be claimed. lease_seconds: None for a claim without end,
-    as people have it. together: whether a single call runs all of them."""
+    """Claim jobs; returns {job id: claim} of the jobs that could be claimed.
+
+    lease_seconds: None for a claim without end, such as a person's. together: whether a single call runs all jobs.
+    """
     now = db_now(connection)
     j = t.job.c
-    free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
+    is_free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
     claimed = connection.execute(
         sa.update(t.job)
-        .where(among(connection, j.id, job_ids), free, sa.not_(j.cancel_requested))
+        .where(among(connection, j.id, job_ids), is_free, sa.not_(j.cancel_requested))
         .values(**_lease(owner, now, lease_seconds), fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now)
         .returning(j.id, j.fence, j.campaign_id, j.rung_id)
     ).all()
-    sizes = [len(claimed) if together else 1] * len(claimed)
+    call_size = len(claimed) if together else 1
+    sizes = [call_size] * len(claimed)
     return {claim.job_id: claim for claim in _attempts_of(connection, claimed, sizes, owner, now)}
 
 
@@ -67,16 +70,19 @@ def start_many(
     connection: Connection, new: Sequence[NewJob], owner: str, calls: Sequence[int] | None = None
 ) -> list[Claim]:
     """Create jobs that are claimed at once; returns their claims in order. Raises the errors of `jobs.write_many`.
-    calls: number of the call that runs each job; None: a call for each."""
+
+    calls: number of the call that runs each job; None: each job has a call of its own.
+    """
     now = db_now(connection)
-    members = Counter(calls)
+    jobs_per_call = Counter(calls)
     written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
     claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(written, new, strict=True)]
-    sizes = [1] * len(claimed) if calls is None else [members[call] for call in calls]
+    sizes = [1] * len(claimed) if calls is None else [jobs_per_call[call] for call in calls]
     return _attempts_of(connection, claimed, sizes, owner, now)
 
 
 def _lease(owner: str, now: datetime, seconds: float | None) -> Mapping[str, Any]:
+    """The columns of a job under lease. seconds: duration of the lease; None for a lease without end."""
     until = None if seconds is None else now + timedelta(seconds=seconds)
     return {"state": JobState.RUNNING, "lease_owner": owner, "lease_until": until}
 
@@ -84,15 +90,23 @@ def _lease(owner: str, now: datetime, seconds: float | None) -> Mapping[str, Any
 def _attempts_of(
     connection: Connection, claimed: Sequence[Sequence[int]], sizes: Sequence[int], owner: str, now: datetime
 ) -> list[Claim]:
-    """Write a running attempt of each job. claimed: (job id, fence, campaign id, rung id). sizes: number of jobs in
-    the call that runs each."""
-    alike: dict[str, object] = {"owner": owner, "state": AttemptState.RUNNING, "n_candidates": 1, "cost": {}}
-    alike |= {"started_at": now, "heartbeat_at": now}
+    """Write a running attempt of each job; returns the claims in order.
+
+    claimed: (job id, fence, campaign id, rung id). sizes: for each job, the number of jobs in the call that runs it.
+    """
+    shared = {
+        "owner": owner,
+        "state": AttemptState.RUNNING,
+        "n_candidates": 1,
+        "cost": {},
+        "started_at": now,
+        "heartbeat_at": now,
+    }
     rows = [
         {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "together": size}
         for (job_id, fence, campaign_id, rung_id), size in zip(claimed, sizes, strict=True)
     ]
-    ids = insert_many(connection, t.attempt, rows, alike)
+    ids = insert_many(connection, t.attempt, rows, shared)
     return [Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, claimed, strict=True)]
 
 
@@ -101,11 +115,13 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
     now = db_now(connection)
     j = t.job.c
     a = t.attempt.c
-    kept = {job_id for job_id, job in hold(connection, claims).items() if not job.cancel}
-    if kept:
+    renewed_ids = {job_id for job_id, job in hold(connection, claims).items() if not job.cancel}
+    if renewed_ids:
         until = now + timedelta(seconds=lease_seconds)
-        attempts = [c.attempt_id for c in claims if c.job_id in kept]
-        connection.execute(sa.update(t.job).where(among(connection, j.id, sorted(kept))).values(lease_until=until))
+        attempts = [claim.attempt_id for claim in claims if claim.job_id in renewed_ids]
+        connection.execute(
+            sa.update(t.job).where(among(connection, j.id, sorted(renewed_ids))).values(lease_until=until)
+        )
         connection.execute(sa.update(t.attempt).where(among(connection, a.id, attempts)).values(heartbeat_at=now))
 
 
@@ -119,18 +135,28 @@ class HeldJob(NamedTuple):
 
 
 def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
-    """Lock the jobs that are still under these claims; returns {job id: job}. The jobs are locked in the order of their
-    ids, so that two callers cannot deadlock."""
+    """Lock the jobs that are still under these claims; returns {job id: job}.
+
+    The jobs are locked in the order of their ids, so that two callers cannot deadlock.
+    """
     fences = {claim.job_id: claim.fence for claim in claims}
     rows = connection.execute(_running(connection, claims).order_by(t.job.c.id).with_for_update()).all()
     return {id_: HeldJob(fence, cancel, kills) for id_, fence, cancel, kills in rows if fence == fences[id_]}
 
 
 def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
-    """{job id: whether a person cancels it} of the claimed jobs whose lease is lost or that are to be cancelled."""
-    held = {(id_, fence): bool(cancel) for id_, fence, cancel, _ in connection.execute(_running(connection, claims))}
-    cancels = [(claim.job_id, held.get((claim.job_id, claim.fence))) for claim in claims]
-    return {job_id: bool(cancel) for job_id, cancel in cancels if cancel is not False}
+    """{job id: whether a person cancels the job} of the claimed jobs that must not go on.
+
+    They are the jobs whose lease is lost, and the jobs that are to be cancelled.
+    """
+    cancels = {(id_, fence): bool(cancel) for id_, fence, cancel, _ in connection.execute(_running(connection, claims))}
+    ended = {}
+    for claim in claims:
+        is_held = (claim.job_id, claim.fence) in cancels
+        is_cancelled = cancels.get((claim.job_id, claim.fence), False)
+        if is_cancelled or not is_held:
+            ended[claim.job_id] = is_cancelled
+    return ended
 
 
 def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
@@ -156,14 +182,15 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
     """Write the ends of jobs that the caller has locked by `hold`."""
     j = t.job.c
     now = db_now(connection)
-    alike: dict[tuple[Any, ...], list[int]] = {}
+    ids_by_end: dict[tuple[JobState, str | None, int, int], list[int]] = {}
     for end in ends:
-        alike.setdefault(end[1:], []).append(end.claim.job_id)
-    for (state, outcome, kills, losses), ids in alike.items():
+        ids_by_end.setdefault((end.state, end.outcome, end.kills, end.losses), []).append(end.claim.job_id)
+    for (state, outcome, kills, losses), ids in ids_by_end.items():
         values = {"state": state, "outcome": outcome, "updated_at": now, "kills": j.kills + kills}
-        values |= {"losses": j.losses + losses} if losses else {}
-        nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
-        connection.execute(sa.update(t.job).where(among(connection, j.id, ids)).values(**values, **nobody))
+        if losses:
+            values["losses"] = j.losses + losses
+        no_lease = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
+        connection.execute(sa.update(t.job).where(among(connection, j.id, ids)).values(**values, **no_lease))
     spend.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
 
 
@@ -183,11 +210,11 @@ class LiveAttempt(NamedTuple):
     heartbeat_at: datetime
     lease_until: datetime
     together: int
-    """Number of jobs in the call that runs this one; they share its time."""
+    """Number of jobs in the call that runs this job; the jobs share its time."""
     cores: int
     """Cores that the call holds."""
     state: JobState
-    """State of the job; a new one after the attempt has been ended."""
+    """State of the job: running, or the state that the end of the attempt gave it."""
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
@@ -207,12 +234,13 @@ def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
 
 
 def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
-    """The attempts of workers, not of people, on jobs of the campaign. The jobs are locked."""
+    """Attempts of workers, not of people, on jobs of the campaign. The jobs are locked."""
     j = t.job.c
     return _live(connection, j.campaign_id == campaign_id, j.queue != lab.QUEUE)
 
 
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:
+    """Running attempts that meet the conditions. Their jobs are locked; with a limit, locked jobs are skipped."""
     a = t.attempt.c
     j = t.job.c
     of_job = (j.campaign_id, j.rung_id, j.candidate_id, j.queue, j.kills, j.losses, j.cancel_requested)
@@ -234,4 +262,8 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
 
 
 def _threads(request: Mapping[str, Any] | None) -> int:
-    return int(((request or {}).get("limits") or {}).get("threads", 1))
+    """Number of threads in a rung's request for remote workers; 1 if it states none."""
+    if request is None:
+        return 1
+    limits = request.get("limits") or {}
+    return int(limits.get("threads", 1))

@@ -1,4 +1,4 @@
-"""Costs: reserved for jobs that have not ended, booked for attempts, and declared and actual ones of verifications."""
+"""Costs: reserved for jobs that have not ended, booked for attempts, and observed as declared and actual costs."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
     """{resource: amount} reserved for all jobs of the campaign."""
     r = t.reservation.c
     query = sa.select(r.resource, sa.func.sum(r.amount)).where(r.campaign_id == campaign_id, r.released_at.is_(None))
-    return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
+    return {resource: float(amount) for resource, amount in connection.execute(query.group_by(r.resource))}
 
 
-def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
+def reserved_by_job(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
     """{job id: {resource: amount}} reserved for the jobs of the campaign."""
     r = t.reservation.c
     query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
     by_job: dict[int, dict[str, float]] = {}
     for job_id, resource, amount in connection.execute(query):
-        by_job.setdefault(job_id, {})[resource] = by_job.get(job_id, {}).get(resource, 0.0) + float(amount)
+        amounts = by_job.setdefault(job_id, {})
+        amounts[resource] = amounts.get(resource, 0.0) + float(amount)
     return by_job
 
 
@@ -62,8 +63,9 @@ def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
     """Book the costs of attempts; lost attempts are booked like others."""
     rows = []
     for bill in bills:
-        of = {"campaign_id": bill.campaign_id, "rung_id": bill.rung_id, "attempt_id": bill.attempt_id}
-        rows += by_resource({resource: amount for resource, amount in bill.cost.items() if amount}, **of)
+        keys = {"campaign_id": bill.campaign_id, "rung_id": bill.rung_id, "attempt_id": bill.attempt_id}
+        amounts = {resource: amount for resource, amount in bill.cost.items() if amount}
+        rows += by_resource(amounts, **keys)
     execute_many(connection, t.spend, rows, {"at": db_now(connection)})
 
 
@@ -94,13 +96,14 @@ def cost_ratios(
 ) -> list[float]:
     """Ratios of actual to declared core-seconds of the last verifications with these settings."""
     c = t.cost_observation.c
-    mine = (c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
-    query = sa.select(c.amount, c.declared).where(*mine, c.resource == "core_seconds").order_by(c.id.desc()).limit(last)
+    is_same = sa.and_(c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
+    query = sa.select(c.amount, c.declared).where(is_same, c.resource == "core_seconds")
+    query = query.order_by(c.id.desc()).limit(last)
     return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
 
 
-def give_back(connection: Connection, attempt_id: int) -> None:
-    """Book the opposite of all that was booked for an attempt, dated like it."""
+def book_opposite(connection: Connection, attempt_id: int) -> None:
+    """Book the opposite of all that was booked for an attempt, with the times of the bookings."""
     s = t.spend.c
     names = ("campaign_id", "rung_id", "attempt_id", "resource", "amount", "at")
     opposite = sa.select(s.campaign_id, s.rung_id, s.attempt_id, s.resource, -s.amount, s.at)

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import CORES, GPU, JobState, in_words, read
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
 # a worker without a report for this time counts as dead; it reports four times in it
@@ -52,15 +52,26 @@ class NewWorker:
         return {CORES: self.slots if self.cores is None else self.cores, **self.resources}
 
     def memory_for(self, needs: Mapping[str, int]) -> float:
-        """Largest memory of a job, in MB: a slot's share per core of the job; one share if cores outnumber slots."""
-        shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
-        return math.inf if self.memory_mb is None else self.memory_mb // self.slots * shares
+        """Largest memory of a job with these needs, in MB; infinity if the worker states no memory.
+
+        A job gets a slot's share of the memory for each of its cores; a single share if the worker has more cores than
+        slots.
+        """
+        if self.memory_mb is None:
+            return math.inf
+        memory_per_slot = self.memory_mb // self.slots
+        n_shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
+        return memory_per_slot * n_shares
 
     def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
-        """Number of jobs with these needs that the worker can hold if it runs no other. memory_mb: limit of each."""
+        """Number of jobs with these needs that the worker can hold if it runs no other job.
+
+        memory_mb: memory limit of each job; None: no limit.
+        """
         if self.memory_for(needs) < (memory_mb or 0):
             return 0
-        return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
+        jobs_by_resource = [self.amounts.get(name, 0) // n for name, n in needs.items()]
+        return min(self.slots, *jobs_by_resource)
 
 
 @dataclass(frozen=True)
@@ -70,14 +81,14 @@ class WorkerRow(NewWorker):
     started_at: datetime | None = None
     seen_at: datetime | None = None
     until: datetime | None = None
-    """Time from which it counts as dead unless it reports again."""
+    """Time from which the worker counts as dead unless it reports again."""
     draining: bool = False
-    """Whether it takes no new jobs."""
+    """Whether the worker takes no new jobs."""
     stopped_at: datetime | None = None
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningJob:
     """A job that a worker holds."""
 
     owner: str
@@ -103,21 +114,21 @@ def register(connection: Connection, new: NewWorker) -> None:
     w = t.worker.c
     now = db_now(connection)
     values = {**vars(new), "queues": list(new.queues), "seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)}
-    changed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
-    if not changed.rowcount:
+    renewed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
+    if not renewed.rowcount:
         connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
 
 
-def seen(connection: Connection, name: str) -> bool:
+def report_alive(connection: Connection, name: str) -> bool:
     """Record that the worker lives. Returns whether it is draining."""
     w = t.worker.c
     now = db_now(connection)
-    changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
-    changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
-    return bool(connection.execute(changed).scalar_one_or_none())
+    update = sa.update(t.worker).where(w.name == name).returning(w.draining)
+    update = update.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
+    return bool(connection.execute(update).scalar_one_or_none())
 
 
-def stopped(connection: Connection, name: str) -> None:
+def report_stopped(connection: Connection, name: str) -> None:
     """Record that the worker has stopped."""
     now = db_now(connection)
     connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(until=now, stopped_at=now))
@@ -139,20 +150,25 @@ def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
     w = t.worker.c
     query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
     rows = connection.execute(query.order_by(w.until)).mappings()
-    found = [WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}) for row in rows]
-    return sorted(found, key=attrgetter("started_at"))
+    workers = []
+    for row in rows:
+        columns = {**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}
+        workers.append(WorkerRow(**columns))
+    return sorted(workers, key=attrgetter("started_at"))
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
     """{queue: number of slots of these workers}; draining workers do not count."""
     by_queue = dict[str, int]()
     for worker in workers:
-        for queue in () if worker.draining else worker.queues:
+        if worker.draining:
+            continue
+        for queue in worker.queues:
             by_queue[queue] = by_queue.get(queue, 0) + worker.slots
     return by_queue
 
 
-def running(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[Running]:
+def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[RunningJob]:
     """The jobs that workers hold, longest running first. campaign_id: only jobs of this campaign."""
     j = t.job.c
     r = t.rung.c
@@ -164,24 +180,24 @@ def running(connection: Connection, limit: int = 1000, campaign_id: int | None =
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
         .add_columns(first_name.correlate(t.job).scalar_subquery())
-        .select_from(NAMED.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
+        .select_from(JOBS_WITH_NAMES.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)
     )
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
-    return [Running(*row) for row in connection.execute(query).all()]
+    return [RunningJob(*row) for row in connection.execute(query).all()]
 
 
-def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
+def queue_depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
     """{queue: number of queued jobs}."""
     j = t.job.c
     query = sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
     return {queue: n for queue, n in connection.execute(query)}
 
 
-CLUSTER = "slurm"  # an executor whose own partitions decide which jobs fit
+CLUSTER_EXECUTOR = "slurm"  # the executor whose cluster's partitions decide which jobs fit
 
 
 @dataclass(frozen=True)
@@ -197,48 +213,58 @@ class Capacity:
 def capacity(
     alive: Sequence[WorkerRow], queue: str, needs: Mapping[str, int], memory_mb: int | None = None
 ) -> Capacity:
-    """The queue's capacity for jobs with these needs, from its live workers. memory_mb: the job's limit."""
+    """The queue's capacity for jobs with these needs. alive: live workers. memory_mb: memory limit of a job."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
-    most = sum(worker.slots for worker in serving if worker.executor == CLUSTER)
-    pulling = [worker for worker in serving if worker.executor != CLUSTER]
-    most += sum(worker.at_once(needs, memory_mb) for worker in pulling)
-    return Capacity(most, _missing(pulling, needs, memory_mb) if serving and not most else "")
+    cluster_slots = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
+    pulling = [worker for worker in serving if worker.executor != CLUSTER_EXECUTOR]
+    max_jobs = cluster_slots + sum(worker.at_once(needs, memory_mb) for worker in pulling)
+    if serving and max_jobs == 0:
+        return Capacity(max_jobs, _missing(pulling, needs, memory_mb))
+    return Capacity(max_jobs)
 
 
 def _missing(pulling: Sequence[NewWorker], needs: Mapping[str, int], memory_mb: int | None) -> str:
+    """Why none of these workers can ever run a job with these needs, in words."""
     shortages = []
-    most_mb = max(worker.memory_for(needs) for worker in pulling)
-    if most_mb < (memory_mb or 0):
-        shortages.append(f"it may use {memory_mb} MB, and the most that a worker has for one is {most_mb:.0f} MB")
+    max_mb = max(worker.memory_for(needs) for worker in pulling)
+    if max_mb < (memory_mb or 0):
+        shortages.append(f"it may use {memory_mb} MB, and the most that a worker has for one is {max_mb:.0f} MB")
     for name, n in needs.items():
-        most = max(worker.amounts.get(name, 0) for worker in pulling)
-        if most == 0:
+        max_amount = max(worker.amounts.get(name, 0) for worker in pulling)
+        if max_amount == 0:
             shortages.append(f"no worker has {name} (sciagent worker --resource {name}={n})")
-        elif most < n:
-            shortages.append(f"the most {name} that a worker has are {most}")
+        elif max_amount < n:
+            shortages.append(f"the most {name} that a worker has are {max_amount}")
     return "; ".join(shortages) or "each is there, but not all of it at one worker"
 
 
-def kinds(connection: Connection, queues: Sequence[str], states: Sequence[JobState] = (JobState.QUEUED,)) -> list[str]:
+def distinct_needs(
+    connection: Connection, queues: Sequence[str], states: Sequence[JobState] = (JobState.QUEUED,)
+) -> list[str]:
     """The distinct needs of jobs in these queues, except needs of one core only."""
     j = t.job.c
     query = sa.select(j.needs).where(j.needs.is_not(None), j.state.in_(states), j.queue.in_(queues)).distinct()
     return list(connection.execute(query).scalars())
 
 
-def never(connection: Connection, queue: str) -> list[str]:
-    """One message for each resource request in this queue that no registered worker can ever satisfy."""
-    living = alive(connection)
-    by_needs = [(needs, capacity(living, queue, needs)) for needs in map(read, kinds(connection, [queue]))]
-    return [cannot(queue, needs, capacity_) for needs, capacity_ in by_needs if capacity_.missing]
+def impossible_requests(connection: Connection, queue: str) -> list[str]:
+    """One message for each resource request in this queue that no live worker can ever satisfy."""
+    live_workers = alive(connection)
+    messages = []
+    for needs_text in distinct_needs(connection, [queue]):
+        needs = read(needs_text)
+        capacity_ = capacity(live_workers, queue, needs)
+        if capacity_.missing:
+            messages.append(impossible_request_text(queue, needs, capacity_))
+    return messages
 
 
-def cannot(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
+def impossible_request_text(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
     return f"no worker of queue {queue} can ever hold a job that needs {in_words(needs)}: {capacity_.missing}"
 
 
 @dataclass(frozen=True)
-class Free:
+class FreeResources:
     """The resources of a worker that its running jobs do not use."""
 
     amounts: Mapping[str, int]
@@ -251,10 +277,12 @@ class Free:
 
     def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:
         """The resources given to a job with these needs: amounts, and for GPUs their indices."""
-        return {**needs, GPU: list(self.gpus[: needs[GPU]])} if GPU in needs else dict(needs)
+        if GPU not in needs:
+            return dict(needs)
+        return {**needs, GPU: list(self.gpus[: needs[GPU]])}
 
 
-def free_at(connection: Connection, worker: NewWorker) -> Free:
+def free_resources(connection: Connection, worker: NewWorker) -> FreeResources:
     """The worker's free resources. Its row stays locked, so that two of its slots cannot claim at the same time."""
     connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker.name).with_for_update())
     j = t.job.c
@@ -265,19 +293,21 @@ def free_at(connection: Connection, worker: NewWorker) -> Free:
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .where(j.lease_owner.startswith(f"{worker.name}/", autoescape=True))
     )
-    held = [
-        (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
-    ]
-    used = in_use(held)
-    gpus = set[int]()
-    for _, holds in held:
-        gpus.update((holds or {}).get(GPU, ()))
+    held = list[tuple[str, Mapping[str, Any] | None]]()
+    used_gpus = set[int]()
+    for owner, holds in connection.execute(query).all():
+        worker_name = owner.rpartition("/")[0]
+        if worker_name == worker.name:
+            held.append((owner, holds))
+            used_gpus.update((holds or {}).get(GPU, ()))
+    used = amounts_in_use(held)
     amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
-    return Free(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
+    n_gpus = worker.resources.get(GPU, 0)
+    return FreeResources(amounts, [i for i in range(n_gpus) if i not in used_gpus])
 
 
 @dataclass(frozen=True)
-class Used:
+class ResourceUse:
     """The amount of one resource that is in use."""
 
     name: str
@@ -285,7 +315,7 @@ class Used:
     total: int
 
 
-def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
+def amounts_in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
     """{resource: amount in use}. held: (lease owner, resources held) of each running job; a busy slot holds a core."""
     by_owner = dict[str, dict[str, Any]]()
     for owner, holds in held:
@@ -298,19 +328,21 @@ def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, in
     return used
 
 
-def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
+def use_by_worker(alive: Sequence[WorkerRow], running: Sequence[RunningJob]) -> dict[str, list[ResourceUse]]:
     """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
-    held = {
-        worker.name: in_use((job.owner, job.holds) for job in running if job.worker == worker.name) for worker in alive
-    }
-    return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
+    by_worker = {}
+    for worker in alive:
+        held = [(job.owner, job.holds) for job in running if job.worker == worker.name]
+        used = amounts_in_use(held)
+        by_worker[worker.name] = [ResourceUse(name, used.get(name, 0), n) for name, n in worker.amounts.items()]
+    return by_worker
 
 
-def summed_use(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
+def summed_use(by_worker: Mapping[str, Sequence[ResourceUse]]) -> list[ResourceUse]:
     """Use of the resources other than cores, summed over the workers."""
-    whole: dict[str, Used] = {}
-    for resource in chain.from_iterable(by_worker.values()):
-        if resource.name != CORES:
-            old = whole.get(resource.name, Used(resource.name, 0, 0))
-            whole[resource.name] = Used(resource.name, old.used + resource.used, old.total + resource.total)
-    return list(whole.values())
+    sums: dict[str, ResourceUse] = {}
+    for use in chain.from_iterable(by_worker.values()):
+        if use.name != CORES:
+            before = sums.get(use.name, ResourceUse(use.name, 0, 0))
+            sums[use.name] = ResourceUse(use.name, before.used + use.used, before.total + use.total)
+    return list(sums.values())

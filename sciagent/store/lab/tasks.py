@@ -1,4 +1,8 @@
-"""Tasks: the jobs that people do, with what only they have. A claim of a person has no end."""
+"""Tasks: the jobs that people do, with the columns of `lab_task`, which other jobs lack. A claim of a person has no
+end.
+
+Tasks are entered, counted, listed in pages, found one by one, and changed.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results.laws import AUDIT
 
-PAGE = 100
-AT_REST = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
+PAGE_SIZE = 100
+RESTING_STATES = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,16 @@ class LabTask:
     rung: str
     candidate_id: int
     replicate: int
-    """Number of the measurement among those of its candidate, from 0."""
+    """Number of the measurement among the measurements of its candidate, from 0."""
     key: str
     evidence_key: str
-    """Hash of the key of the evidence that it asks for."""
+    """Hash of the key of the evidence that the task asks for."""
     kind: str
     """Subject of the candidate."""
     text: str
     state: JobState
     cancel_requested: bool
-    """Whether it is not wanted any more although a person has claimed it."""
+    """Whether the task is not wanted any more although a person has claimed it."""
     priority: float
     claimed_by: str | None
     claimed_at: datetime | None
@@ -55,23 +59,27 @@ class LabTask:
     approved_by: str | None
     version: int
     in_review_id: int | None
-    """The answer that waits for a second person."""
+    """Id of the answer that waits for a second person."""
     code: str | None
-    """Code of its sample."""
+    """Code of the task's sample."""
     created_at: datetime
 
 
 def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:
-    """Write what only tasks have; a task that was withdrawn before is due anew. due_days: days until each is due."""
+    """Write the rows of new tasks. A task that was withdrawn before gets a new due date.
+
+    due_days: {job id: days until the task is due}; None: the task has no due date.
+    """
     now = db_now(connection)
     rows = []
     for job_id in job_ids:
         days = due_days[job_id]
         rows.append({"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)})
     insert_or_ignore(connection, t.lab_task, rows)
-    due = sa.update(t.lab_task).where(t.lab_task.c.job_id == sa.bindparam("of")).values(due_at=sa.bindparam("due"))
+    is_task = t.lab_task.c.job_id == sa.bindparam("task_id")
+    update = sa.update(t.lab_task).where(is_task).values(due_at=sa.bindparam("due"))
     if rows:
-        connection.execute(due, [{"of": row["job_id"], "due": row["due_at"]} for row in rows])
+        connection.execute(update, [{"task_id": row["job_id"], "due": row["due_at"]} for row in rows])
 
 
 def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
@@ -81,8 +89,8 @@ def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[in
     query = sa.select(j.rung_id, unclaimed, sa.func.count()).where(
         j.campaign_id == campaign_id, j.state.in_(jobs.UNFINISHED), j.queue == QUEUE
     )
-    found = connection.execute(query.group_by(j.rung_id)).all()
-    return {rung_id: (int(free), int(total) - int(free)) for rung_id, free, total in found}
+    rows = connection.execute(query.group_by(j.rung_id)).all()
+    return {rung_id: (int(n_unclaimed), int(n) - int(n_unclaimed)) for rung_id, n_unclaimed, n in rows}
 
 
 def open_candidates(connection: Connection, rung_id: int) -> list[int]:
@@ -95,29 +103,31 @@ def open_candidates(connection: Connection, rung_id: int) -> list[int]:
 def counts(
     connection: Connection, campaign_id: int, rung_ids: Sequence[int], need_approval: Collection[str]
 ) -> LabCounts | None:
-    """The tasks of a campaign, counted; None if people do no rung. need_approval: labels of rungs whose tasks wait for
-    the word of a chemist."""
+    """The number of a campaign's tasks in each state; None if people do no rung.
+
+    rung_ids: the rungs that people do. need_approval: labels of rungs whose tasks wait until a chemist approves them.
+    """
     if not rung_ids:
         return None
     j = t.job.c
     task = t.lab_task.c
     waits = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
-    of = sa.case((j.state != JobState.QUEUED, j.state), (waits, "waiting"), else_=j.state).label("of")
+    state = sa.case((j.state != JobState.QUEUED, j.state), (waits, "waiting"), else_=j.state).label("task_state")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
     query = (
-        sa.select(of, sa.func.count(), sa.func.sum(overdue))
+        sa.select(state, sa.func.count(), sa.func.sum(overdue))
         .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id).join(t.lab_task, task.job_id == j.id))
         .where(j.campaign_id == campaign_id, j.rung_id.in_(rung_ids))
-        .group_by(of)
+        .group_by(state)
     )
     rows = connection.execute(query).all()
-    by_state = {state: int(n) for state, n, _ in rows}
+    by_state = {task_state: int(n) for task_state, n, _ in rows}
     return LabCounts(
         waiting=by_state.get("waiting", 0),
         queued=by_state.get(JobState.QUEUED, 0),
         claimed=by_state.get(JobState.RUNNING, 0),
         answered=by_state.get(JobState.DONE, 0),
-        overdue=sum(int(late) for *_, late in rows),
+        overdue=sum(int(n_overdue) for _, _, n_overdue in rows),
     )
 
 
@@ -128,7 +138,7 @@ def unclaimed(connection: Connection, campaign_id: int) -> dict[int, int]:
     return {id_: candidate_id for id_, candidate_id in connection.execute(query.where(j.queue == QUEUE))}
 
 
-class Untouched(NamedTuple):
+class UntouchedTask(NamedTuple):
     """A task on which no person has acted."""
 
     id: int
@@ -136,25 +146,29 @@ class Untouched(NamedTuple):
     candidate_id: int
 
 
-def untouched(connection: Connection, campaign_id: int) -> list[Untouched]:
-    """The campaign's tasks on which no person has acted: not claimed, promoted or approved, without a vial, and no
-    other measurement of the candidate was begun. Those that the audit has drawn are left out, too."""
+def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedTask]:
+    """The campaign's tasks on which no person has acted.
+
+    Nobody has claimed, promoted or approved such a task or given it a vial, and no other measurement of its candidate
+    was begun. Tasks that the audit has drawn are left out, too.
+    """
     j = t.job.c
     task = t.lab_task.c
     d = t.decision.c
     other = t.job.alias("other")
-    begun = (JobState.RUNNING, JobState.DONE)
-    beside = (other.c.rung_id == j.rung_id, other.c.candidate_id == j.candidate_id, other.c.state.in_(begun))
-    drawn = (d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
+    o = other.c
+    is_begun = o.state.in_((JobState.RUNNING, JobState.DONE))
+    begun_beside = sa.select(o.id).where(o.rung_id == j.rung_id, o.candidate_id == j.candidate_id, is_begun)
+    drawn = sa.select(d.id).where(d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
     query = (
         sa.select(j.id, j.rung_id, j.candidate_id)
         .join(t.lab_task, task.job_id == j.id)
         .where(j.campaign_id == campaign_id, j.queue == QUEUE, j.state == JobState.QUEUED)
         .where(j.priority < jobs.PREFERRED, task.approved_by.is_(None), task.sample_id.is_(None))
-        .where(~sa.exists(sa.select(other.c.id).where(*beside)), ~sa.exists(sa.select(d.id).where(*drawn)))
+        .where(~sa.exists(begun_beside), ~sa.exists(drawn))
         .order_by(j.id)
     )
-    return [Untouched(*row) for row in connection.execute(query)]
+    return [UntouchedTask(*row) for row in connection.execute(query)]
 
 
 def listed(
@@ -165,41 +179,46 @@ def listed(
     claimed_by: str | None = None,
     in_review: bool = False,
     skip: int = 0,
-    limit: int = PAGE,
+    limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
-    """A page of open tasks of campaigns that neither rest nor have ended: those that a person promoted, then the most
-    urgent one of each campaign in turn, since campaigns measure urgency in different units. among: ids of the campaigns
-    that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer waits for a
-    second person, also corrections. skip: number of tasks on the pages before."""
+    """A page of open tasks of campaigns that neither rest nor have ended.
+
+    Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
+    urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;
+    None: all. claimed_by: only tasks that this person has claimed. in_review: the tasks, instead of open ones, whose
+    answer or correction waits for a second person. skip: number of tasks on the pages before. limit: tasks on a page.
+    """
     j = t.job.c
     c = t.campaign.c
-    query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
-    if not in_review:
+    if in_review:
+        query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
+    else:
+        may_be_claimed = sa.and_(c.state.not_in(RESTING_STATES), ~_ASKED_ELSEWHERE)
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
-        query = query.where(sa.or_(j.state == JobState.RUNNING, sa.and_(c.state.not_in(AT_REST), ~_ASKED_ELSEWHERE)))
+        query = query.where(sa.or_(j.state == JobState.RUNNING, may_be_claimed))
     if among is not None:
         query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
     if claimed_by is not None:
         query = query.where(j.lease_owner == claimed_by)
-    urgency = j.priority.desc(), j.id
-    turn = sa.func.row_number().over(partition_by=j.campaign_id, order_by=urgency)
-    promoted = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
-    query = query.order_by(promoted, turn, j.campaign_id).offset(skip).limit(limit)
+    turn = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
+    promoted_first = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
+    query = query.order_by(promoted_first, turn, j.campaign_id).offset(skip).limit(limit)
     return [_task(row) for row in connection.execute(query).all()]
 
 
 def _asked_elsewhere() -> sa.ColumnElement[bool]:
-    """Whether a task asks for what an earlier or a claimed task of another campaign asks for, too."""
+    """Whether another campaign has a task, claimed or older, that asks for the same evidence."""
     j = t.job.c
     other = t.job.alias("other")
     campaign = t.campaign.alias("of_other")
     o = other.c
-    is_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, campaign.c.state.not_in(AT_REST)))
-    same = (o.queue == QUEUE, o.state.in_(jobs.UNFINISHED), o.evidence_key == j.evidence_key, o.id != j.id)
+    goes_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, campaign.c.state.not_in(RESTING_STATES)))
+    is_open = sa.and_(o.queue == QUEUE, o.state.in_(jobs.UNFINISHED))
+    asks_the_same = sa.and_(o.evidence_key == j.evidence_key, o.id != j.id)
     query = sa.select(sa.literal(1)).select_from(other.join(campaign, campaign.c.id == o.campaign_id))
-    return sa.exists(query.where(*same, is_first).correlate(t.job))
+    return sa.exists(query.where(is_open, asks_the_same, goes_first).correlate(t.job))
 
 
 _ASKED_ELSEWHERE = _asked_elsewhere()
@@ -236,8 +255,8 @@ def find(connection: Connection, task_id: int) -> LabTask | None:
     return None if row is None else _task(row)
 
 
-def claim_of(connection: Connection, task_id: int) -> Claim | None:
-    """The claim of a task that somebody has; None if nobody has it."""
+def claim_of_task(connection: Connection, task_id: int) -> Claim | None:
+    """The claim of a task that somebody has claimed; None if nobody has."""
     j = t.job.c
     a = t.attempt.c
     query = (
@@ -249,8 +268,8 @@ def claim_of(connection: Connection, task_id: int) -> Claim | None:
     return None if row is None else Claim(task_id, row.id, row.fence)
 
 
-def changed(connection: Connection, task_id: int, **values: object) -> None:
-    """Write values of `lab_task`, and raise its version."""
+def write_change(connection: Connection, task_id: int, **values: object) -> None:
+    """Write columns of a task's row in `lab_task`, and raise its version."""
     task = t.lab_task.c
     update = sa.update(t.lab_task).where(task.job_id == task_id)
     connection.execute(update.values(**values, version=task.version + 1))
@@ -284,7 +303,7 @@ _TASKS = (
         _S.code,
         t.job.c.created_at,
     )
-    .select_from(jobs.NAMED.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
+    .select_from(jobs.JOBS_WITH_NAMES.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
     .outerjoin(t.attempt, sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING))
     .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
 )

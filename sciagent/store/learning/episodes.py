@@ -17,7 +17,7 @@ from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.results.evidence import IMPORT, evidence_as_of
+from sciagent.store.results.evidence import IMPORT_VERIFIER, evidence_as_of
 
 _J = t.trajectory.c
 _U = t.turn.c
@@ -181,7 +181,7 @@ def _imports(
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, p.id == q.property_id)
         .join(t.level, level.id == q.level_id)
-        .where(e.verifier == IMPORT, among(connection, e.candidate_id, candidate_ids))
+        .where(e.verifier == IMPORT_VERIFIER, among(connection, e.candidate_id, candidate_ids))
         .where(sa.or_(*(sa.and_(p.name == name, level.label == label) for name, label in sorted(imported))))
     )
     for candidate_id, attempt_id, cost, n in connection.execute(query.order_by(_A.id)):

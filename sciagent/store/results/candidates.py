@@ -23,7 +23,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
 
 MAX_ALIAS = 4096
-_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
+_CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
 def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
@@ -40,7 +40,12 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     versions = {kind: subject_of(kind).versions()._asdict() for kind in {by_key[key].kind for key in fresh}}
     now = db_now(connection)
     rows = [
-        {"payload": c.payload(), "created_at": now, **versions[c.kind], **{name: getattr(c, name) for name in _COLUMNS}}
+        {
+            "payload": c.payload(),
+            "created_at": now,
+            **versions[c.kind],
+            **{name: getattr(c, name) for name in _CANDIDATE_COLUMNS},
+        }
         for c in map(by_key.__getitem__, fresh)
     ]
     insert_or_ignore(connection, t.candidate, rows)
@@ -56,12 +61,13 @@ def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
     """Store the texts under which candidates were proposed. pairs: (candidate id, text)."""
-    rows = {
-        digest: {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
-        for id_, text in pairs
-        if len(text) <= MAX_ALIAS and (digest := _digest(text))
-    }
-    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted, to avoid deadlocks
+    rows = {}
+    for id_, text in pairs:
+        if len(text) <= MAX_ALIAS:
+            digest = _digest(text)
+            rows[digest] = {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
+    in_order = [rows[digest] for digest in sorted(rows)]  # so that two writers cannot deadlock
+    insert_or_ignore(connection, t.candidate_alias, in_order)
 
 
 def _digest(text: str) -> str:
@@ -78,22 +84,24 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     candidates = dict[int, Candidate]()
     columns = [c[name] for name in CandidateColumns._fields]
     query = sa.select(c.id, c.kind, c.standardiser, c.library, *columns)
-    others = dict[int, _Row]()
+    others = dict[int, _RowWithoutPayload]()
     for id_, kind, standardiser, library, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
         is_ours = (standardiser, library) == subject_of(kind).versions()
-        row = _Row(kind, CandidateColumns(*about), is_ours)
-        if (candidate := subject_of(kind).from_row(row.columns, None, is_ours)) is None:
+        row = _RowWithoutPayload(kind, CandidateColumns(*about), is_ours)
+        candidate = subject_of(kind).from_row(row.columns, None, is_ours)
+        if candidate is None:
             others[id_] = row
         else:
             candidates[id_] = candidate
     for id_, payload in _payloads(connection, others):
         row = others[id_]
-        if (candidate := subject_of(row.kind).from_row(row.columns, payload, row.is_ours)) is not None:
+        candidate = subject_of(row.kind).from_row(row.columns, payload, row.is_ours)
+        if candidate is not None:
             candidates[id_] = candidate
     return candidates
 
 
-class _Row(NamedTuple):
+class _RowWithoutPayload(NamedTuple):
     """A row whose payload is needed."""
 
     kind: str
@@ -134,7 +142,7 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     return list(connection.execute(query.where(condition)))
 
 
-def shown_as(
+def find_by_text(
     connection: Connection, text: str, kinds: Collection[str], campaign_id: int | None
 ) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20, that people read as `text`. Different candidates may share a text.
@@ -165,7 +173,7 @@ def enter_names(
             if text:
                 rows[(id_, field, storable(text))] = None
     if campaign_id is None:  # a unique constraint does not compare NULL
-        known = _rows(connection, sorted({id_ for id_, _, _ in rows}), ())
+        known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), ())
         rows = {row: None for row in rows if row not in known}
     columns = ("candidate_id", "field", "text")
     new = [{"campaign_id": campaign_id, **dict(zip(columns, row, strict=True))} for row in rows]
@@ -175,7 +183,7 @@ def enter_names(
 def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[int, Names]:
     """Returns {candidate id: names} for the candidates that have names in these campaigns or from an import."""
     names: dict[int, dict[str, tuple[str, ...]]] = {}
-    for id_, field, text in _rows(connection, ids, campaign_ids):
+    for id_, field, text in _name_rows(connection, ids, campaign_ids):
         fields = names.setdefault(id_, {})
         fields[field] = (*fields.get(field, ()), text)
     return dict(names)
@@ -195,7 +203,9 @@ def name_fields(connection: Connection, campaign_id: int) -> list[str]:
     return [field for field, _ in connection.execute(query)]
 
 
-def _rows(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[tuple[int, str, str], None]:
+def _name_rows(
+    connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]
+) -> dict[tuple[int, str, str], None]:
     c = t.candidate_name.c
     query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
         among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
@@ -207,32 +217,34 @@ def _rows(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int
 _C = t.candidate.c
 
 
-def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
-    """Returns those of the hashes of families that occur in the ledger."""
+def known_families(connection: Connection, hashes: Iterable[str]) -> set[str]:
+    """Returns the hashes of families that occur in the ledger."""
     query = sa.select(_C.scaffold_hash).where(among(connection, _C.scaffold_hash, sorted(set(hashes)))).distinct()
     return set(connection.execute(query).scalars())
 
 
-def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+def candidates_without_family(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
     """(id, kind, text) of candidates whose family is not computed yet, oldest first."""
     query = sa.select(_C.id, _C.kind, _C.text).where(_C.scaffold_hash.is_(None)).order_by(_C.id).limit(limit)
     return [(id_, kind, text) for id_, kind, text in connection.execute(query)]
 
 
-def write(connection: Connection, hashes: Mapping[int, str]) -> None:
+def write_families(connection: Connection, hashes: Mapping[int, str]) -> None:
     """Store families. hashes: {candidate id: hash of the family}."""
     if hashes:
-        statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
-        connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
+        update = t.candidate.update().where(_C.id == sa.bindparam("candidate_id"))
+        update = update.values(scaffold_hash=sa.bindparam("family_hash"))
+        rows = [{"candidate_id": id_, "family_hash": hashes[id_]} for id_ in sorted(hashes)]
+        connection.execute(update, rows)
 
 
-def latest(connection: Connection, kind: str, n: int) -> dict[int, str]:
+def latest_texts(connection: Connection, kind: str, n: int) -> dict[int, str]:
     """{ledger id: text} of the candidates of a kind among the last n of the ledger, latest first."""
     query = sa.select(_C.id, _C.kind, _C.text).order_by(_C.id.desc()).limit(n)
-    return {id_: text for id_, its, text in connection.execute(query) if its == kind}
+    return {id_: text for id_, kind_of_candidate, text in connection.execute(query) if kind_of_candidate == kind}
 
 
-def alike(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:
+def ids_of_family(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:
     """Ledger ids of the first candidates of a campaign with this family and formula."""
     cc = t.campaign_candidate.c
     query = sa.select(_C.id).join(t.campaign_candidate, cc.candidate_id == _C.id)
@@ -240,7 +252,7 @@ def alike(connection: Connection, campaign_id: int, family_hash: str, formula: s
     return list(connection.execute(query.order_by(_C.id).limit(most)).scalars())
 
 
-class Tried(NamedTuple):
+class FamilyResults(NamedTuple):
     """The candidates that share a family."""
 
     n: int
@@ -255,7 +267,9 @@ class Tried(NamedTuple):
     """Its text."""
 
 
-def tried(connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE) -> list[Tried]:
+def results_by_family(
+    connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE
+) -> list[FamilyResults]:
     """Results of the latest candidates in a part of a campaign by family: the most frequent ones, sorted by best
     score."""
     cc = t.campaign_candidate.c
@@ -286,4 +300,4 @@ def tried(connection: Connection, campaign_id: int, latest: int, most: int, part
     g = grouped.c
     query = sa.select(g.n, g.dropped, g.hits, g.best, g.first, _C.text).join(t.candidate, _C.id == g.first)
     rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.first)).all()
-    return [Tried(*row) for row in rows]
+    return [FamilyResults(*row) for row in rows]

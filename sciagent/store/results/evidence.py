@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -65,18 +64,17 @@ class RecordedEvidence:
     measured: tuple[Measured, ...] = ()
 
 
-IMPORT = "import"  # the verifier of imported values
-UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
-CENSORED = {str(censoring): censoring for censoring in Censoring}
-_MEASURED = tuple(
+IMPORT_VERIFIER = "import"  # the verifier of imported values
+UNKNOWN_REFERENCE = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
+CENSORING_BY_TEXT = {str(censoring): censoring for censoring in Censoring}
+"""The kinds of censoring by their text in the ledger; a look-up is faster than a call of the enum."""
+_MEASURED_COLUMNS = tuple(
     t.quantity.c[name]
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
 )
-_OF_KEY = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
-_OF_EVIDENCE = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
-_key_values = attrgetter(*_OF_KEY)
-_evidence_values = attrgetter(*_OF_EVIDENCE)
-_RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
+_KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+_NEW_EVIDENCE_COLUMNS = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
+_RECORDED_COLUMNS = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -89,6 +87,7 @@ def next_watermark(connection: Connection, n: int = 1) -> int:
 
 
 def read_watermark(connection: Connection) -> int:
+    """The watermark of the last evidence that was committed."""
     return int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == 1)).scalar_one())
 
 
@@ -103,15 +102,17 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     revised = [evidence.supersedes for evidence in new if evidence.supersedes is not None]
     try:
         with connection.begin_nested():
-            ids = {recorded.id for recorded in record_once(connection, new) if isinstance(recorded, RecordedEvidence)}
+            recorded = record_once(connection, new)
+            ids = {entry.id for entry in recorded if isinstance(entry, RecordedEvidence)}
             if len(ids) < len(new):
                 raise EvidenceConflictError(f"evidence of {new[0].key.verifier} stands already under one of these keys")
             return sorted(ids)  # ids ascend in the order of the evidence
     except LedgerError as error:
         e = t.evidence.c
-        later = sa.select(e.supersedes_id).where(among(connection, e.supersedes_id, revised))
-        if (id_ := connection.execute(later).scalar()) is not None:
-            text = f"evidence {id_} has been superseded; revise its latest revision"
+        query = sa.select(e.supersedes_id).where(among(connection, e.supersedes_id, revised))
+        superseded_id = connection.execute(query).scalar()
+        if superseded_id is not None:
+            text = f"evidence {superseded_id} has been superseded; revise its latest revision"
             raise EvidenceConflictError(text) from error
         raise
 
@@ -126,27 +127,34 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
     if not new:
         return []
     measured = {evidence.key.hash: _checked(evidence) for evidence in new}
-    last = next_watermark(connection, len(new))
-    existing = ids_by_key(connection, [evidence.key.hash for evidence in new])
-    fresh = {evidence.key.hash: evidence for evidence in new if evidence.key.hash not in existing}
-    if surplus := len(new) - len(fresh):
-        last = next_watermark(connection, -surplus)
+    last_watermark = next_watermark(connection, len(new))
+    existing_ids = ids_by_key(connection, [evidence.key.hash for evidence in new])
+    unrecorded = {evidence.key.hash: evidence for evidence in new if evidence.key.hash not in existing_ids}
+    n_unused_watermarks = len(new) - len(unrecorded)
+    if n_unused_watermarks:
+        last_watermark = next_watermark(connection, -n_unused_watermarks)  # a negative number gives them back
     try:
-        recorded = _record(connection, list(fresh.values()), [measured[key] for key in fresh], last)
+        recorded = _insert(connection, list(unrecorded.values()), [measured[key] for key in unrecorded], last_watermark)
     except sa.exc.IntegrityError as error:
-        raise LedgerError(UNKNOWN) from error
-    by_hash = dict(zip(fresh, recorded, strict=True))
-    return [by_hash[key] if (key := evidence.key.hash) in by_hash else existing[key] for evidence in new]
+        raise LedgerError(UNKNOWN_REFERENCE) from error
+    recorded_by_key = dict(zip(unrecorded, recorded, strict=True))
+    answers: list[RecordedEvidence | int] = []
+    for evidence in new:
+        key = evidence.key.hash
+        answers.append(recorded_by_key[key] if key in recorded_by_key else existing_ids[key])
+    return answers
 
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     """{evidence key: id} of the keys that are recorded."""
     e = t.evidence.c
-    return {key: id_ for key, id_ in connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys)))}
+    query = sa.select(e.key, e.id).where(among(connection, e.key, keys))
+    return {key: id_ for key, id_ in connection.execute(query)}
 
 
 def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
-    """The measured values as they will be read. Raises LedgerError if a value is given twice."""
+    """The measured values as they will be read. Raises LedgerError if a value is given twice, or if the outcome is not
+    evidence."""
     finding = evidence.finding
     if not finding.outcome.rule.is_evidence:
         raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
@@ -158,93 +166,107 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
     return tuple(_as_read(m) for m in finding.measured)
 
 
-_QUANTITY = ("value", "unit", "uncertainty", "censoring", "n", "as_typed")
+_QUANTITY_COLUMNS = ("value", "unit", "uncertainty", "censoring", "n", "as_typed")
 """The fields of a quantity that are columns. The kind of its uncertainty is in the diagnostics of the evidence."""
 
 
 def _as_read(measured: Measured) -> Measured:
     """The value in its canonical unit, with numbers and texts as the database returns them."""
     q = convert(measured.quantity, properties()[measured.property])
-    plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
-    if plain and q is measured.quantity and type(q.value) is float:
+    is_plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
+    if is_plain and q is measured.quantity and type(q.value) is float:
         return measured  # the usual case
-    typed = None if q.as_typed is None else storable(q.as_typed)
+    as_typed = None if q.as_typed is None else storable(q.as_typed)
     uncertainty = None if q.uncertainty is None else float(q.uncertainty)
-    quantity = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
+    quantity = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, as_typed)
     return Measured(measured.property, measured.level, quantity)
 
 
-def _record(
-    connection: Connection, new: Sequence[NewEvidence], measured: Sequence[tuple[Measured, ...]], last: int
+def _insert(
+    connection: Connection, new: Sequence[NewEvidence], measured: Sequence[tuple[Measured, ...]], last_watermark: int
 ) -> list[RecordedEvidence]:
-    """Write the evidence with a single statement per table. last: the watermark of the last evidence."""
-    rows = [_row(evidence, last - len(new) + 1 + i) for i, evidence in enumerate(new)]
+    """Write the evidence with a single statement per table.
+
+    measured: the values of each piece of evidence. last_watermark: the watermark of the last piece.
+    """
+    first_watermark = last_watermark - len(new) + 1
+    rows = [_evidence_row(evidence, watermark) for watermark, evidence in enumerate(new, start=first_watermark)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, list(chain.from_iterable(measured)))
     quantities = []
-    for id_, mine in zip(ids, measured, strict=True):
-        for m in mine:
+    for id_, values in zip(ids, measured, strict=True):
+        for m in values:
             quantities.append(
                 {
                     "evidence_id": id_,
                     "property_id": property_ids[m.property],
                     "level_id": level_ids[m.level],
-                    **{name: getattr(m.quantity, name) for name in _QUANTITY},
+                    **{name: getattr(m.quantity, name) for name in _QUANTITY_COLUMNS},
                 }
             )
     execute_many(connection, t.quantity, quantities)
     artifacts = []
     for id_, evidence in zip(ids, new, strict=True):
         for name, sha256, size, media_type in evidence.artifacts:
-            named = {"evidence_id": id_, "name": name}
-            artifacts.append({**named, "sha256": sha256, "size": size, "media_type": media_type})
+            artifacts.append(
+                {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
+            )
     execute_many(connection, t.artifact, artifacts)
-    told = [
-        with_uncertainty_kinds(mine, row["diagnostics"].get(UNCERTAINTY_KIND))
-        for row, mine in zip(rows, measured, strict=True)
-    ]
-    return [
-        _recorded((id_, *map(row.__getitem__, _RECORDED[1:])), mine)
-        for id_, row, mine in zip(ids, rows, told, strict=True)
-    ]
+    recorded = []
+    for id_, row, values in zip(ids, rows, measured, strict=True):
+        columns = [row[name] for name in _RECORDED_COLUMNS if name != "id"]
+        values_as_read = with_uncertainty_kinds(values, row["diagnostics"].get(UNCERTAINTY_KIND))
+        recorded.append(_recorded([id_, *columns], values_as_read))
+    return recorded
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
-    """Returns ({property: id}, {level: id}). A single statement reads the known ones; the others are inserted.
+    """Returns ({property: id}, {level: id}) of the measured values. Unknown properties and levels are inserted.
 
     Properties and levels are inserted in order, so that two writers cannot deadlock.
     """
+    if not measured:
+        return {}, {}
     names = sorted({m.property for m in measured})
     levels = {level.hash: level for level in {m.level for m in measured}}
-    known = _known(connection, names, sorted(levels)) if measured else {}
-    if len(known) < len(names) + len(levels):
-        new = map(properties().__getitem__, names)
-        rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
+    property_ids, level_ids = _known_ids(connection, names, sorted(levels))
+    if len(property_ids) < len(names) or len(level_ids) < len(levels):
+        registered = [properties()[name] for name in names]
+        rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in registered]
         insert_or_ignore(connection, t.property_, rows)
         specs = [{"hash": key, "label": levels[key].label, "spec": asdict(levels[key])} for key in sorted(levels)]
         insert_or_ignore(connection, t.level, specs)
-        known = _known(connection, names, sorted(levels))
-    return {name: known[True, name] for name in names}, {level: known[False, key] for key, level in levels.items()}
+        property_ids, level_ids = _known_ids(connection, names, sorted(levels))
+    return property_ids, {level: level_ids[key] for key, level in levels.items()}
 
 
-def _known(connection: Connection, names: Sequence[str], hashes: Sequence[str]) -> dict[tuple[bool, str], int]:
-    """{(True, name of a property) or (False, hash of a level): id}."""
+def _known_ids(
+    connection: Connection, names: Sequence[str], hashes: Sequence[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """({property: id}, {hash of a level: id}) of the properties and levels that are recorded, from a single query."""
     p = t.property_.c
     level = t.level.c
     query = sa.union_all(
         sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, names)),
         sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, hashes)),
     )
-    return {(bool(is_name), key): id_ for is_name, key, id_ in connection.execute(query).all()}
+    property_ids = {}
+    level_ids = {}
+    for is_property, key, id_ in connection.execute(query).all():
+        if is_property:
+            property_ids[key] = id_
+        else:
+            level_ids[key] = id_
+    return property_ids, level_ids
 
 
-def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
+def _evidence_row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
     finding = evidence.finding
     key = evidence.key
     return {
         "key": key.hash,
-        **dict(zip(_OF_KEY, _key_values(key), strict=True)),
-        **dict(zip(_OF_EVIDENCE, _evidence_values(evidence), strict=True)),
+        **{name: getattr(key, name) for name in _KEY_COLUMNS},
+        **{name: getattr(evidence, name) for name in _NEW_EVIDENCE_COLUMNS},
         "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
@@ -260,43 +282,56 @@ def find_reusable(
     connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, RecordedEvidence]:
     """{candidate id: current reusable evidence} with identical settings."""
-    query = reusable(computation).where(t.current_evidence.c.replicate == replicate)
-    return {evidence.candidate_id: evidence for evidence in all_of(connection, query, candidate_ids)}
+    query = reusable_query(computation).where(t.current_evidence.c.replicate == replicate)
+    return {evidence.candidate_id: evidence for evidence in selected_evidence(connection, query, candidate_ids)}
 
 
-def reusable(
+def reusable_query(
     computation: Computation, derived: Collection[str] = (), source: sa.FromClause = t.current_evidence
 ) -> sa.Select[Any]:
-    """A query for reusable evidence. derived: as in `under`. source: the evidence that counts, as from
-    `evidence_as_of`."""
+    """A query for the reusable evidence of a computation.
+
+    derived: settings hashes of derived properties whose evidence is selected, too. source: the table of the evidence
+    that counts, such as `evidence_as_of` returns.
+    """
     e = source.c
-    query = sa.select(*(e[name] for name in _RECORDED)).where(e.reusable == sa.true())
-    return query.where(under(computation, derived, source))
+    query = sa.select(*(e[name] for name in _RECORDED_COLUMNS)).where(e.reusable == sa.true())
+    return query.where(is_of_computation(computation, derived, source))
 
 
-def under(
+def is_of_computation(
     computation: Computation, derived: Collection[str] = (), source: sa.FromClause = t.current_evidence
 ) -> sa.ColumnElement[bool]:
-    """A condition that selects the evidence of a computation. derived: settings hashes of derived properties whose
-    evidence is selected, too."""
+    """A condition that selects the evidence of a computation in `source`.
+
+    derived: settings hashes of derived properties whose evidence is selected, too.
+    """
     e = source.c
-    of = (e.verifier, e.verifier_version, e.settings_hash)
-    own = sa.and_(*(column == value for column, value in zip(of, computation, strict=True)))
+    is_own = sa.and_(
+        e.verifier == computation.verifier,
+        e.verifier_version == computation.version,
+        e.settings_hash == computation.settings_hash,
+    )
     if not derived:
-        return own
-    also = sa.and_(e.verifier == DERIVED_VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
-    return sa.or_(own, also)
+        return is_own
+    is_derived = sa.and_(
+        e.verifier == DERIVED_VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived))
+    )
+    return sa.or_(is_own, is_derived)
 
 
-def latest(
+def latest_with_revision(
     connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, tuple[RecordedEvidence, int]]:
     """{candidate id: (current reusable evidence of a replicate, its revision)}."""
-    found = find_reusable(connection, candidate_ids, computation, replicate)
+    by_candidate = find_reusable(connection, candidate_ids, computation, replicate)
+    if not by_candidate:
+        return {}
     e = t.evidence.c
-    query = sa.select(e.id, e.revision).where(among(connection, e.id, [recorded.id for recorded in found.values()]))
-    revisions = dict(map(tuple, connection.execute(query))) if found else {}
-    return {id_: (recorded, revisions[recorded.id]) for id_, recorded in found.items()}
+    evidence_ids = [recorded.id for recorded in by_candidate.values()]
+    query = sa.select(e.id, e.revision).where(among(connection, e.id, evidence_ids))
+    revisions = {id_: revision for id_, revision in connection.execute(query)}
+    return {id_: (recorded, revisions[recorded.id]) for id_, recorded in by_candidate.items()}
 
 
 def evidence_as_of(watermark: int) -> sa.Subquery:
@@ -307,26 +342,37 @@ def evidence_as_of(watermark: int) -> sa.Subquery:
     return sa.select(*t.evidence.c).where(e.watermark <= watermark, ~superseded).subquery("evidence_as_of")
 
 
-def all_of(
+def selected_evidence(
     connection: Connection,
     query: sa.Select[Any],
     candidate_ids: Sequence[int],
     source: sa.FromClause = t.current_evidence,
 ) -> list[RecordedEvidence]:
-    """The evidence of these candidates that a query selects from `source`, with its values."""
+    """The evidence of these candidates that a query selects from `source`, with its values.
+
+    query: selects the columns `_RECORDED_COLUMNS`, as from `reusable_query`.
+    """
     e = source.c
     q = t.quantity.c
-    width = len(_RECORDED)
-    query = query.add_columns(*_MEASURED).select_from(source.outerjoin(t.quantity, q.evidence_id == e.id))
+    n_columns = len(_RECORDED_COLUMNS)
+    query = query.add_columns(*_MEASURED_COLUMNS).select_from(source.outerjoin(t.quantity, q.evidence_id == e.id))
     query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
     rows = connection.execute(query).all()
-    measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])
-    return [_recorded(row, measured.get(row[0], ())) for row in {row[0]: row[:width] for row in rows}.values()]
+    evidence_rows = {}
+    value_rows = []
+    for row in rows:  # evidence with several values has several rows; evidence without values has one, of nulls
+        evidence_id = row[0]
+        evidence_rows[evidence_id] = row[:n_columns]
+        value_columns = row[n_columns:]
+        if value_columns[0] is not None:
+            value_rows.append((evidence_id, *value_columns))
+    measured = _measured(connection, value_rows)
+    return [_recorded(row, measured.get(id_, ())) for id_, row in evidence_rows.items()]
 
 
 def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
     """The evidence with this key; None if there is none."""
-    columns = (t.evidence.c[name] for name in _RECORDED)
+    columns = (t.evidence.c[name] for name in _RECORDED_COLUMNS)
     row = connection.execute(sa.select(*columns).where(t.evidence.c.key == key)).one_or_none()
     return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
@@ -334,7 +380,11 @@ def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
     """{evidence id: values}."""
     q = t.quantity.c
-    query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
+    query = (
+        sa.select(q.evidence_id, *_MEASURED_COLUMNS)
+        .where(among(connection, q.evidence_id, evidence_ids))
+        .order_by(q.id)
+    )
     return _measured(connection, connection.execute(query).all())
 
 
@@ -347,22 +397,25 @@ def _uncertainty_kinds(connection: Connection, evidence_ids: Sequence[int]) -> d
 
 
 def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:
-    """Values by evidence id, with the kinds of their uncertainties. rows: (evidence id, columns `_MEASURED`)."""
+    """{evidence id: values}, with the kinds of their uncertainties.
+
+    rows: (evidence id, then the columns `_MEASURED_COLUMNS`).
+    """
     names = property_names(connection, {row[1] for row in rows})
     levels = _levels(connection, {row[2] for row in rows})
     by_evidence: dict[int, list[Measured]] = {}
-    uncertain = set()
-    for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, typed in rows:
-        quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
+    uncertain_ids = set()
+    for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, as_typed in rows:
+        quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring], n, as_typed)
         by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
         if uncertainty:
-            uncertain.add(evidence_id)
-    kinds = _uncertainty_kinds(connection, sorted(uncertain)) if uncertain else {}
+            uncertain_ids.add(evidence_id)
+    kinds = _uncertainty_kinds(connection, sorted(uncertain_ids)) if uncertain_ids else {}
     return {id_: with_uncertainty_kinds(values, kinds.get(id_)) for id_, values in by_evidence.items()}
 
 
 def stored_units(connection: Connection, names: Sequence[str]) -> dict[str, str]:
-    """{property: canonical unit} of those of the properties that the ledger knows."""
+    """{property: canonical unit} of the properties that the ledger knows."""
     p = t.property_.c
     query = sa.select(p.name, p.unit).where(p.name.in_(names))
     return {str(name): str(unit) for name, unit in connection.execute(query)} if names else {}
@@ -382,13 +435,14 @@ def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
 
 
 def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvidence:
+    """The evidence as read. row: the columns `_RECORDED_COLUMNS`."""
     id_, key, candidate_id, outcome, reason, detail, watermark = row
-    why = Reason(reason) if reason else None
-    return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)
+    known_reason = Reason(reason) if reason else None
+    return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), known_reason, detail or "", watermark, measured)
 
 
 def know_properties(connection: Connection) -> None:
-    """Register properties of the ledger that no package of this process defines, such as those of a notebook."""
+    """Register the ledger's properties that no package of this process defines, such as a notebook's own property."""
     p = t.property_.c
     for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):
         if name not in properties():

@@ -19,7 +19,7 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
-SHOWN = 16  # hexadecimal digits of a version
+VERSION_DIGITS = 16  # hexadecimal digits of a version
 AUDIT = "audit"  # the chooser in decisions of the audit
 _CC = t.campaign_candidate.c
 
@@ -49,9 +49,12 @@ def write(
     purpose: Purpose = "scheduler",
     watermark: int | None = None,
 ) -> LawRow:
-    """Write a law. The state holds only audit entries that are new. watermark: of the newest evidence that the law
-    knows; None: the present one."""
-    version = content_hash(dict(state))[:SHOWN]
+    """Write a law.
+
+    state: holds only the audit entries that are new. watermark: watermark of the newest evidence that the law knows;
+    None: the present watermark.
+    """
+    version = content_hash(dict(state))[:VERSION_DIGITS]
     known = read_watermark(connection) if watermark is None else watermark
     new = t.law.insert().values(campaign_id=campaign_id, version=version, state=dict(state), at=db_now(connection))
     id_ = connection.execute(new.values(watermark=known, purpose=purpose).returning(t.law.c.id)).scalar_one()
@@ -71,7 +74,7 @@ def by_id(connection: Connection, law_id: int) -> LawRow | None:
 
 
 @dataclass
-class Log:
+class AuditLog:
     """Candidates that were passed over, in order; the lists have one entry per candidate."""
 
     ids: list[int] = field(default_factory=list)
@@ -88,23 +91,24 @@ class Log:
 
     def add(self, entries: Mapping[str, Any]) -> None:
         """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
-        if entries["passed"]:
-            ids, *numbers = zip(*entries["passed"], strict=True)
-            self.ids += map(int, ids)
-            for known, new in zip((self.p, self.cost, self.lot), numbers, strict=True):
-                known += map(float, new)
-            self.pi += [0.0] * len(ids)
+        for candidate_id, p, cost, lot in entries["passed"]:
+            self.ids.append(int(candidate_id))
+            self.p.append(float(p))
+            self.cost.append(float(cost))
+            self.lot.append(float(lot))
+            self.pi.append(0.0)
         for place, pi in entries["raised"]:
             self.pi[place] = float(pi)
         self.chosen.update({int(id_): float(p) for id_, p in entries["chosen"]})
 
 
-def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> Log:
+def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> AuditLog:
     """The log of the campaign. as_of: only what was written before this watermark; None: all of it."""
     c = t.law.c
-    log = Log()
+    log = AuditLog()
     query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
-    query = query if as_of is None else query.where(c.watermark < as_of)
+    if as_of is not None:
+        query = query.where(c.watermark < as_of)
     for entries in connection.execute(query).scalars():
         if entries is not None:
             log.add(entries)
@@ -120,7 +124,7 @@ class AuditDraw(NamedTuple):
     action: str
 
 
-def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
+def audit_draws(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
     """Decisions of the audit with a larger id than `after`, oldest first."""
     d = t.decision.c
     query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
@@ -129,20 +133,20 @@ def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Au
     return [AuditDraw(*row) for row in connection.execute(query.order_by(d.id))]
 
 
-def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
+def candidate_keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
     """{candidate id: key}."""
     c = t.candidate.c
     query = sa.select(c.id, c.key).where(among(connection, c.id, candidate_ids))
     return dict(map(tuple, connection.execute(query)))
 
 
-def hits(connection: Connection, campaign_id: int) -> set[int]:
+def hit_ids(connection: Connection, campaign_id: int) -> set[int]:
     """Ids of the campaign's hits."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
     return set(connection.execute(query).scalars())
 
 
-def climbed(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
+def ids_with_answers_at(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
     """Ids of candidates that have an answer at position `depth` or higher, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
     return list(connection.execute(query.order_by(_CC.seq).limit(limit)).scalars())

@@ -15,7 +15,13 @@ from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, property_names, reusable
+from sciagent.store.results.evidence import (
+    CENSORING_BY_TEXT,
+    RecordedEvidence,
+    property_names,
+    reusable_query,
+    selected_evidence,
+)
 
 
 def pooled_answers(
@@ -31,8 +37,8 @@ def pooled_answers(
     source: the evidence that counts, as from `evidence_as_of`.
     """
     replicates: dict[int, list[RecordedEvidence]] = {}
-    query = reusable(computation, derived, source)
-    for replicate in all_of(connection, query, candidate_ids, source):
+    query = reusable_query(computation, derived, source)
+    for replicate in selected_evidence(connection, query, candidate_ids, source):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
     for id_, same in replicates.items():
@@ -42,14 +48,14 @@ def pooled_answers(
     return pooled
 
 
-def replicated(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
+def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
-    query = reusable(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    query = reusable_query(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
-Values = dict[str, Quantity]  # by property, with all replicates pooled
+PooledValues = dict[str, Quantity]  # by property, with all replicates pooled
 
 
 def values_of(
@@ -58,12 +64,12 @@ def values_of(
     computation: Computation,
     derived: Collection[str] = (),
     fits: Fits | None = None,
-) -> dict[int, Values | None]:
+) -> dict[int, PooledValues | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
     e = t.current_evidence.c
     q = t.quantity.c
-    query = reusable(computation, derived).with_only_columns(
+    query = reusable_query(computation, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
@@ -79,7 +85,7 @@ def values_of(
                 replicates[candidate_id] = values
             if property_id is not None:
                 name = names[property_id]
-                quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORED[censoring])
+                quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
                 values.setdefault(name, []).append(quantity)
     pooled: dict[int, dict[str, Quantity] | None] = {}
     for candidate_id, values in replicates.items():

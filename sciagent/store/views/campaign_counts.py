@@ -1,4 +1,7 @@
-"""Counts of a campaign: candidates, hits, jobs, spending. Every query is served by an index."""
+"""Counts of a campaign: candidates, hits, jobs, spending, and the remarks that `sciagent status` shows with them.
+
+`counts` returns all of them; the other functions return one number or table each. Every query is served by an index.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,8 @@ from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c
-NAMED = 3  # most candidates or proposals that remarks name
-MAX_REMARK = 240  # characters of a reason in a remark
+MAX_NAMED = 3  # number of candidates or proposals that a remark names
+MAX_REMARK = 240  # number of characters of a reason in a remark
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
 
@@ -42,28 +45,31 @@ def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
     """{resource: amount} booked for the campaign, always with core-seconds."""
     s = t.spend.c
     query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
-    return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
+    return {"core_seconds": 0.0} | {resource: float(amount) for resource, amount in connection.execute(query)}
 
 
 def spent_since(
     connection: Connection, campaign_id: int, resources: Sequence[str], since: float
 ) -> list[tuple[str, float, float]]:
-    """Amounts of these resources booked after `since` (seconds since the epoch), oldest first: (resource, amount,
-    seconds since the epoch)."""
+    """(resource, amount, time of booking) of these resources booked after the time `since`, oldest first.
+
+    Times are in seconds since the epoch.
+    """
     if not resources:
         return []
     s = t.spend.c
     query = sa.select(s.resource, s.amount, s.at).where(
         s.campaign_id == campaign_id, s.resource.in_(resources), s.at > datetime.fromtimestamp(since, UTC)
     )
-    return [(r, float(a), at.timestamp()) for r, a, at in connection.execute(query.order_by(s.at, s.id))]
+    rows = connection.execute(query.order_by(s.at, s.id))
+    return [(resource, float(amount), at.timestamp()) for resource, amount, at in rows]
 
 
 def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
     """{rung id: number of jobs} of the campaign, in all states except cancelled."""
     j = t.job.c
-    own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
-    query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
+    rung_ids = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
+    query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(rung_ids), j.state != JobState.CANCELLED)
     query = query.group_by(j.rung_id)
     return {rung_id: n for rung_id, n in connection.execute(query)}
 
@@ -82,35 +88,43 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
 
 def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> int:
     """Number of hits in a part of the campaign."""
-    mine = _CC.campaign_id == campaign_id
-    return count(connection, t.campaign_candidate, mine, _CC.is_hit == sa.true(), part.condition)
+    is_member = _CC.campaign_id == campaign_id
+    return count(connection, t.campaign_candidate, is_member, _CC.is_hit == sa.true(), part.condition)
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
-    """Number of candidates, seeds apart, that the rung at position `terminal` was asked about or that are beyond it."""
+    """Number of candidates, without seeds, that have reached the rung at position `terminal` and were started there."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, *asked_about(terminal))
 
 
 def asked_about(terminal: int) -> tuple[sa.ColumnElement[bool], ...]:
-    """The conditions on the candidates that `verifications` counts."""
-    here = sa.and_(_CC.position == terminal, sa.or_(_CC.verdict.is_not(None), _CC.standing == Standing.PENDING))
-    return _CC.in_seeds.is_(False), sa.or_(_CC.position > terminal, here)
+    """The conditions on the candidates that `verifications` counts.
+
+    Such a candidate is no seed. The rung at position `terminal` has answered it or runs on it, or the candidate is
+    beyond the rung.
+    """
+    has_verdict_or_runs = sa.or_(_CC.verdict.is_not(None), _CC.standing == Standing.PENDING)
+    is_at_terminal = sa.and_(_CC.position == terminal, has_verdict_or_runs)
+    return _CC.in_seeds.is_(False), sa.or_(_CC.position > terminal, is_at_terminal)
 
 
 def latest_hits(connection: Connection, campaign_id: int, terminal: int, n: int) -> Sequence[bool]:
-    """Returns, of the n candidates that the rung at position `terminal` answered last, whether each is a hit."""
+    """Returns whether each of the n latest candidates is a hit that the rung at position `terminal` has answered.
+
+    The latest candidate is the first. Seeds are left out.
+    """
     at_terminal = _CC.campaign_id == campaign_id, _CC.position == terminal, _CC.in_seeds.is_(False)
     query = sa.select(_CC.is_hit).where(*at_terminal, _CC.verdict.is_not(None))
     return connection.execute(query.order_by(_CC.updated_at.desc(), _CC.seq.desc()).limit(n)).scalars().all()
 
 
-def members(connection: Connection, campaign_id: int) -> int:
+def n_candidates(connection: Connection, campaign_id: int) -> int:
     """Number of candidates of the campaign."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)
 
 
-def _used(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> dict[str, float]:
-    """Returns what is used of each limit, by its name in the budget. labels: of the rungs, in ladder order."""
+def _used_of_limits(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> dict[str, float]:
+    """Returns {name of a limit in the budget: amount used}. labels: labels of the rungs, in ladder order."""
     used = spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60}
     if row.spec.get("budget", {}).get("verifications") is not None:
         terminal = labels.index(row.spec["terminal"])
@@ -120,56 +134,60 @@ def _used(connection: Connection, row: CampaignRow, labels: Sequence[str]) -> di
 
 def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     """Returns the counts that `sciagent status` shows, from a few queries."""
-    standing = places(connection, row)
-    by_tier: Counter[str] = Counter()
-    for place in standing:
-        by_tier[place.hit_tier or ""] += place.candidates
+    ladder_places = places(connection, row)
+    n_by_hit_tier: Counter[str] = Counter()
+    for place in ladder_places:
+        n_by_hit_tier[place.hit_tier or ""] += place.candidates
     jobs = jobs_by_rung(connection, row.id)
     costs = spent_by_rung(connection, row.id)
     rates = _rates(connection, row)
     ladder = all_rungs(connection, row.id)
     p = t.proposal.c
     d = t.decision.c
-    own = p.campaign_id == row.id
-    unreadable = count(connection, t.proposal, *_unreadable(row))
+    n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
-        spent=_used(connection, row, [rung.name for rung in ladder]),
+        spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
-        proposals=count(connection, t.proposal, own),
-        unreadable=unreadable,
-        candidates=sum(place.candidates for place in standing),
+        proposals=count(connection, t.proposal, p.campaign_id == row.id),
+        unreadable=n_unreadable,
+        candidates=sum(place.candidates for place in ladder_places),
         hits=hits(connection, row.id),
         hits_defined=row.has_limits,
-        hits_by_tier={str(tier): by_tier[tier] for tier in Tier},
+        hits_by_tier={str(tier): n_by_hit_tier[tier] for tier in Tier},
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
-        held=sum(place.candidates for place in standing if place.standing == Standing.HELD),
-        vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
+        held=sum(place.candidates for place in ladder_places if place.standing == Standing.HELD),
+        vetoed=sum(place.candidates for place in ladder_places if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
         control=_control_counts(ladder, jobs, costs),
         tasks=_tasks(connection, row, ladder),
         rungs=tuple(
-            _rung_counts(rung, standing, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
+            _rung_counts(rung, ladder_places, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
             for rung in ladder
             if not rung.control
         ),
         rates=rates,
         notes=(
             *_on_protonation(connection, row),
-            *_on_unreadable(connection, row, unreadable),
+            *_on_unreadable(connection, row, n_unreadable),
             *_on_refused_options(connection, row),
         ),
     )
 
 
 def _tasks(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> LabCounts | None:
-    """Returns the counts of tasks of people; None if they do no rung."""
-    need_approval = {rung["rung"] for rung in row.spec.get("ladder", ()) if (rung.get("lab") or {}).get("approve")}
-    return tasks.counts(connection, row.id, [rung.id for rung in ladder if rung.tier == Tier.WORLD], need_approval)
+    """Returns the counts of tasks of people; None if people do no rung."""
+    need_approval = set()
+    for stated in row.spec.get("ladder", ()):
+        lab_settings = stated.get("lab") or {}
+        if lab_settings.get("approve"):
+            need_approval.add(stated["rung"])
+    rung_ids = [rung.id for rung in ladder if rung.tier == Tier.WORLD]
+    return tasks.counts(connection, row.id, rung_ids, need_approval)
 
 
 def _control_counts(
@@ -189,21 +207,23 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
     if not isinstance(stated, Mapping) or "ph" not in stated:
         return ()
     e = t.event.c
-    counts = dict[str, int]()
-    named = dict[str, list[str]]()
+    n_by_kind = dict[str, int]()
+    smiles_by_kind = dict[str, list[str]]()
     query = sa.select(e.kind, e.payload).where(e.campaign_id == row.id, e.kind.in_((AMBIGUOUS_STATE, NO_STATE)))
     for kind, payload in connection.execute(query.order_by(e.id)):
-        counts[kind] = counts.get(kind, 0) + payload["n"]
-        named.setdefault(kind, []).extend(payload["smiles"])
-    words = {
+        n_by_kind[kind] = n_by_kind.get(kind, 0) + payload["n"]
+        smiles_by_kind.setdefault(kind, []).extend(payload["smiles"])
+    explanations = {
         AMBIGUOUS_STATE: "more than one protonation state within the spread of the pKa; the dominant one was taken",
         NO_STATE: "no protonation state that was found; the structure was left as it is",
     }
     remarks = []
-    for kind, n in counts.items():
-        some = ", ".join(named[kind][:NAMED]) + (", …" if n > NAMED else "")
+    for kind, n in n_by_kind.items():
+        examples = ", ".join(smiles_by_kind[kind][:MAX_NAMED])
+        if n > MAX_NAMED:
+            examples += ", …"
         have = "candidate has" if n == 1 else "candidates have"
-        remarks.append(f"pH {stated['ph']:g}: {n} {have} {words[kind]} (see sciagent explain): {some}")
+        remarks.append(f"pH {stated['ph']:g}: {n} {have} {explanations[kind]} (see sciagent explain): {examples}")
     return tuple(remarks)
 
 
@@ -211,48 +231,61 @@ def _on_refused_options(connection: Connection, row: CampaignRow) -> list[str]:
     """Returns a remark on each option of the requests to a model that its server refused."""
     e = t.event.c
     query = sa.select(e.payload).where(e.campaign_id == row.id, e.kind == OPTION_REFUSED).order_by(e.id)
-    words: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
     for payload in connection.execute(query).scalars():
-        words.setdefault((payload["model"], payload["option"]), payload["why"])
+        reasons.setdefault((payload["model"], payload["option"]), payload["why"])
     return [
         f"the server of {model} refuses {option}, which requests leave out: {why[:MAX_REMARK]}"
-        for (model, option), why in words.items()
+        for (model, option), why in reasons.items()
     ]
 
 
-def _unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
     """Returns the conditions on proposals that could not be read as a structure."""
     p = t.proposal.c
     return p.campaign_id == row.id, p.status == "refused", p.candidate_id.is_(None)
 
 
 def _on_unreadable(connection: Connection, row: CampaignRow, n: int) -> list[str]:
-    """Returns a remark on each of the first proposals that could not be read, and on the others. n: number of all."""
+    """Returns remarks on the first proposals that could not be read, and one on how many more there are.
+
+    n: number of all proposals that could not be read.
+    """
     if not n:
         return []
     p = t.proposal.c
-    query = sa.select(p.text, p.detail, p.rationale).where(*_unreadable(row)).order_by(p.id).limit(NAMED)
+    query = sa.select(p.text, p.detail, p.rationale).where(*_is_unreadable(row)).order_by(p.id).limit(MAX_NAMED)
     lines = [f"not read: {_why_unreadable(*proposal)}" for proposal in connection.execute(query)]
-    more = n - len(lines)
-    return [*lines, f"and {more} more that could not be read"] if more > 0 else lines
+    n_more = n - len(lines)
+    if n_more > 0:
+        lines.append(f"and {n_more} more that could not be read")
+    return lines
 
 
 def _why_unreadable(text: str, detail: str | None, rationale: str | None) -> str:
-    """Returns the proposal and the reason. The text of a file has several lines; its names stand in the detail. Where
-    a file has no text for a structure, the rationale says why."""
-    if not text.strip() and rationale:
+    """Returns the proposal and the reason why it could not be read.
+
+    A structure file has several lines, which are not shown, since the detail has its names. A proposal without a text
+    comes from a file that has no text for a structure; then the rationale says why.
+    """
+    is_empty = not text.strip()
+    if is_empty and rationale:
         return one_line(rationale, MAX_REMARK)
-    start = "" if "\n" in text or not text.strip() else f"{one_line(text, MAX_REMARK // 3)}: "
-    return start + one_line(detail or "no reason was kept", MAX_REMARK)
+    why = one_line(detail or "no reason was kept", MAX_REMARK)
+    if is_empty or "\n" in text:
+        return why
+    return f"{one_line(text, MAX_REMARK // 3)}: {why}"
 
 
 def _amended_since_end(connection: Connection, campaign_id: int) -> bool:
+    """Whether the last amendment of the campaign is later than its last end."""
     a = t.campaign_amendment.c
     e = t.event.c
-    changed = connection.execute(sa.select(sa.func.max(a.at)).where(a.campaign_id == campaign_id)).scalar()
-    ended = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == "ended")
-    end = connection.execute(ended).scalar()
-    return changed is not None and end is not None and bool(changed > end)
+    last_amendment = sa.select(sa.func.max(a.at)).where(a.campaign_id == campaign_id)
+    last_end = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == "ended")
+    amended_at = connection.execute(last_amendment).scalar()
+    ended_at = connection.execute(last_end).scalar()
+    return amended_at is not None and ended_at is not None and bool(amended_at > ended_at)
 
 
 class LadderPlace(NamedTuple):
@@ -266,6 +299,7 @@ class LadderPlace(NamedTuple):
 
 
 def places(connection: Connection, row: CampaignRow) -> list[LadderPlace]:
+    """The numbers of the campaign's candidates, by position, standing, verdict and hit tier."""
     columns = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
     query = sa.select(*columns, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*columns)
     return [LadderPlace(*place) for place in connection.execute(query)]
@@ -280,42 +314,48 @@ def spent_by_rung(connection: Connection, campaign_id: int) -> dict[tuple[int | 
 
 
 def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
-    """Limits on any seven days, by resource, with the amount spent in the last seven."""
+    """{resource: limit on any seven days, with the amount spent in the last seven days}."""
     budget = row.spec.get("budget", {})
-    rates = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
-    since = db_now(connection).timestamp() - WEEK if rates else 0.0
-    booked = spent_since(connection, row.id, sorted(rates), since)
-    more = {"until": budget["until"]} if "until" in budget else {}
-    return {resource: _rate(resource, {**limit, **more}, booked) for resource, limit in rates.items()}
+    limits = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
+    if not limits:
+        return {}
+    week_ago = db_now(connection).timestamp() - WEEK
+    booked = spent_since(connection, row.id, sorted(limits), week_ago)
+    until = {"until": budget["until"]} if "until" in budget else {}
+    return {resource: _rate(resource, {**limit, **until}, booked) for resource, limit in limits.items()}
 
 
 def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, float, float]]) -> RateUse:
-    """Returns the use of a weekly limit. booked: as from `spent_since`, oldest first."""
-    mine = [(amount, at) for r, amount, at in booked if r == resource]
-    used = sum(amount for amount, _ in mine)
-    left = used
+    """Returns the use of a weekly limit, and when more may be spent if it is used up.
+
+    booked: as from `spent_since`, oldest first.
+    """
+    own_bookings = [(amount, at) for name, amount, at in booked if name == resource]
+    used = sum(amount for amount, _ in own_bookings)
+    if used < limit["amount"]:
+        return RateUse(**limit, used=used, more_at=None)
     free_at = None
-    for amount, at in mine if used >= limit["amount"] else ():
-        left = left - amount
-        free_at = datetime.fromtimestamp(at + WEEK, UTC)
-        if left < limit["amount"]:
+    still_counted = used
+    for amount, at in own_bookings:
+        still_counted -= amount
+        free_at = datetime.fromtimestamp(at + WEEK, UTC)  # when this booking is a week old
+        if still_counted < limit["amount"]:
             break
     return RateUse(**limit, used=used, more_at=free_at)
 
 
 def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:
     """Counts of one rung. A candidate above it counts as passed, since its verdict may have been waived or forgiven."""
-    here = [place for place in places if place.position == rung.position]
-    over = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
-
-    def ended(*verdicts: Verdict) -> int:
-        return sum(place.candidates for place in here if place.standing in over and place.verdict in verdicts)
-
-    above = sum(place.candidates for place in places if place.position > rung.position)
-    passed = above + sum(place.candidates for place in here if place.verdict == Verdict.PASS)
-    failed = ended(Verdict.FAIL, Verdict.NOT_APPLICABLE)
-    inconclusive = ended(Verdict.INCONCLUSIVE)
-    errors = ended(Verdict.ERROR)
+    at_rung = [place for place in places if place.position == rung.position]
+    n_above = sum(place.candidates for place in places if place.position > rung.position)
+    n_passed_here = sum(place.candidates for place in at_rung if place.verdict == Verdict.PASS)
+    passed = n_above + n_passed_here
+    failed = _n_ended_with(at_rung, Verdict.FAIL, Verdict.NOT_APPLICABLE)
+    inconclusive = _n_ended_with(at_rung, Verdict.INCONCLUSIVE)
+    errors = _n_ended_with(at_rung, Verdict.ERROR)
+    running = sum(
+        place.candidates for place in at_rung if place.standing == Standing.PENDING and place.verdict != Verdict.PASS
+    )
     return RungCounts(
         rung=rung.name,
         tier=Tier(rung.tier),
@@ -325,8 +365,13 @@ def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: flo
         inconclusive=inconclusive,
         errors=errors,
         core_seconds=round(core_seconds, 3),
-        running=sum(
-            place.candidates for place in here if place.standing == Standing.PENDING and place.verdict != Verdict.PASS
-        ),
+        running=running,
         jobs=jobs,
     )
+
+
+def _n_ended_with(places: Sequence[LadderPlace], *verdicts: Verdict) -> int:
+    """Number of candidates in these places that ended with one of the verdicts."""
+    ended_standings = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
+    ended = [place for place in places if place.standing in ended_standings]
+    return sum(place.candidates for place in ended if place.verdict in verdicts)

@@ -21,15 +21,15 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results import pooled
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT, measured_of, under
+from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of
 
 _CC = t.campaign_candidate.c
 _CE = t.current_evidence.c
-GENERATIONS = 4  # generations of a lineage that are shown
-FILES = 20  # artifacts of one piece of evidence that are listed
+MAX_GENERATIONS = 4  # generations of a lineage that are shown
+MAX_FILES = 20  # artifacts of one piece of evidence that are listed
 
 
-class Ranked(NamedTuple):
+class RankedCandidate(NamedTuple):
     """A candidate of the campaign, with columns of the tables candidate and campaign_candidate."""
 
     id: int
@@ -72,8 +72,8 @@ class Ranked(NamedTuple):
 
 
 _CANDIDATES = sa.select(
-    *(t.candidate.c[name] for name in Ranked._fields[:9]),
-    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[9:-1]),
+    *(t.candidate.c[name] for name in RankedCandidate._fields[:9]),
+    *(_CC["is_hit" if name == "hit" else name] for name in RankedCandidate._fields[9:-1]),
 ).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
 
 
@@ -124,7 +124,7 @@ class Origin(NamedTuple):
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
 
-def best_candidates(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
+def best_candidates(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[RankedCandidate]:
     """The n best candidates: hits first, then by utility, depth and score. vetoed: whether to include vetoed ones."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
@@ -141,13 +141,13 @@ def ids_best_first(
     return list(connection.execute(query.offset(skip).limit(n)).scalars())
 
 
-def candidates_in_order(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
+def candidates_in_order(connection: Connection, row: CampaignRow, after: int, n: int) -> list[RankedCandidate]:
     """The next n candidates in order of arrival, with a sequence number above `after`."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
     return _ranked(connection, row, query)
 
 
-def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[Ranked]:
+def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[RankedCandidate]:
     """The next n hits after the best `skip` of them, the best first."""
     ids = ids_best_first(connection, row, True, skip, n)
     found = campaign_members(connection, row, ids)
@@ -156,7 +156,7 @@ def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int)
 
 def candidate_pages(
     connection: Connection, row: CampaignRow, n: int, hits: bool = False, last: int = -1
-) -> Iterator[list[Ranked]]:
+) -> Iterator[list[RankedCandidate]]:
     """Yields n candidates at a time: all of them in order of arrival, or the hits, the best first.
 
     last: sequence number after which to start, unless hits are wanted.
@@ -172,15 +172,15 @@ def candidate_pages(
         last = page[-1].seq
 
 
-def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
-    """Those of the candidates that belong to the campaign, by id."""
+def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, RankedCandidate]:
+    """{id: candidate} of the candidates that belong to the campaign."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
     return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
 
 
-def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[Ranked]:
+def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[RankedCandidate]:
     """Returns the selected candidates with their names."""
-    ranked = [Ranked(*candidate) for candidate in connection.execute(query)]
+    ranked = [RankedCandidate(*candidate) for candidate in connection.execute(query)]
     names = names_of(connection, [candidate.id for candidate in ranked], [row.id])
     return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
 
@@ -205,7 +205,7 @@ def imported_answers(
 
     units: those of a campaign; None: each value is in the unit that it came with.
     """
-    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)]
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]
     return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
 
 
@@ -214,13 +214,13 @@ def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) 
 
     answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `fits_by_rung`.
     """
-    by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
-    return [
-        same[0]._replace(
-            measured=calibrated(pooled_measured(answer.measured for answer in same), fits.get(same[0].rung, {}))
-        )
-        for same in by_rung
-    ]
+    pooled_answers = []
+    for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
+        replicates = list(grouped_answers)
+        pooled_values = pooled_measured(replicate.measured for replicate in replicates)
+        measured = calibrated(pooled_values, fits.get(rung, {}))
+        pooled_answers.append(replicates[0]._replace(measured=measured))
+    return pooled_answers
 
 
 def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
@@ -230,10 +230,10 @@ def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
 
 def is_of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
     """A condition that selects the current evidence of this rung, and of the properties derived after it."""
-    return under(rung.computation, rung.derived.values())
+    return is_of_computation(rung.computation, rung.derived.values())
 
 
-def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:
+def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.PooledValues | None]:
     """Values that a rung gave these candidates, replicates pooled, with its derived properties and calibrations."""
     return pooled.values_of(connection, ids, rung.computation, rung.derived.values(), rung.fits)
 
@@ -263,7 +263,7 @@ def _answers(
     files = _files(connection, ids)
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
-        more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
+        more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:MAX_FILES]))
         *before, cost, n_candidates, campaign, _ = row
         share = {resource: amount / max(n_candidates, 1) for resource, amount in (cost or {}).items()}
         answer = EvidenceAnswer._make([rung, *before, share, campaign, *more])
@@ -280,7 +280,7 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
     return by_evidence
 
 
-def origin_of(connection: Connection, candidate: Ranked) -> Origin:
+def origin_of(connection: Connection, candidate: RankedCandidate) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
     p = t.proposal.c
     u = t.turn.c
@@ -296,14 +296,14 @@ def origin_of(connection: Connection, candidate: Ranked) -> Origin:
     return Origin._make([*proposal, _ancestors(connection, candidate)])
 
 
-def _ancestors(connection: Connection, candidate: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
+def _ancestors(connection: Connection, candidate: RankedCandidate) -> tuple[tuple[tuple[str, str, str], ...], ...]:
     """Ancestors by generation: parents in the candidate's own proposal to the campaign, then in any proposal."""
     cp = t.candidate_parent.c
     c = t.candidate.c
     generations = []
     ids = [candidate.id]
     seen = {candidate.id}
-    for generation in range(GENERATIONS):
+    for generation in range(MAX_GENERATIONS):
         query = (
             sa.select(cp.operation, c.id, c.key, c.text)
             .select_from(t.candidate_parent)

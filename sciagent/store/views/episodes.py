@@ -26,10 +26,10 @@ _CC = t.campaign_candidate.c
 _P = t.proposal.c
 _U = t.turn.c
 _J = t.trajectory.c
-LOOKED_AT = 400  # number of best candidates whose episodes are read
+MAX_CANDIDATES_READ = 400  # number of best candidates whose episodes are read
 
 
-class Begun(NamedTuple):
+class EpisodeStart(NamedTuple):
     """An episode, with columns of its trajectory."""
 
     id: int
@@ -53,7 +53,7 @@ class EpisodeOutcome(NamedTuple):
     """Number of hits among these candidates."""
 
 
-class Proposed(NamedTuple):
+class EpisodeProposal(NamedTuple):
     """A proposal of a turn."""
 
     turn_id: int
@@ -69,7 +69,7 @@ class Proposed(NamedTuple):
 _SETTINGS = sa.type_coerce(_J.settings, sa.JSON())
 # an episode was opened with messages, or by a client
 _IS_EPISODE = sa.or_(_SETTINGS["opening"].as_string().is_not(None), _SETTINGS["client"].as_string().is_not(None))
-_EPISODES = sa.select(*(_J[name] for name in Begun._fields)).where(_IS_EPISODE)
+_EPISODES = sa.select(*(_J[name] for name in EpisodeStart._fields)).where(_IS_EPISODE)
 
 
 def episode_count(connection: Connection, row: CampaignRow) -> int:
@@ -77,27 +77,27 @@ def episode_count(connection: Connection, row: CampaignRow) -> int:
     return campaign_counts.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
 
 
-def episodes_page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Begun]:
+def episodes_page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[EpisodeStart]:
     """The next n episodes in order, with a number above `after`."""
     query = _EPISODES.where(_J.campaign_id == row.id, _J.number > after).order_by(_J.number).limit(n)
-    return [Begun(*episode) for episode in connection.execute(query)]
+    return [EpisodeStart(*episode) for episode in connection.execute(query)]
 
 
-def latest_episodes(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
+def latest_episodes(connection: Connection, row: CampaignRow, n: int) -> list[EpisodeStart]:
     """The last n episodes, latest first."""
     query = _EPISODES.where(_J.campaign_id == row.id).order_by(_J.number.desc()).limit(n)
-    return [Begun(*episode) for episode in connection.execute(query)]
+    return [EpisodeStart(*episode) for episode in connection.execute(query)]
 
 
-def episodes_behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
+def episodes_behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[EpisodeStart]:
     """At most n episodes that first proposed one of the best candidates, in the order of the candidates."""
     query = (
         _EPISODES.select_from(with_proposer(t.campaign_candidate.join(t.proposal, _P.id == _CC.proposal_id)))
         .where(_CC.campaign_id == row.id)
         .order_by(*t.BEST_FIRST)
-        .limit(LOOKED_AT)
+        .limit(MAX_CANDIDATES_READ)
     )
-    episodes = {episode.id: Begun(*episode) for episode in connection.execute(query)}
+    episodes = {episode.id: EpisodeStart(*episode) for episode in connection.execute(query)}
     return list(episodes.values())[:n]
 
 
@@ -123,11 +123,11 @@ def turn_rows(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 
-def episode_proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
+def episode_proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[EpisodeProposal]:
     """The first n proposals of an episode, or all, in order of arrival."""
-    query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
+    query = sa.select(*(_P[name] for name in EpisodeProposal._fields)).join(t.turn, _U.id == _P.turn_id)
     query = query.where(_U.trajectory_id == trajectory_id)
-    return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]
+    return [EpisodeProposal(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]
 
 
 class ProposalCount(NamedTuple):
@@ -199,7 +199,7 @@ def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | 
     s = t.spend.c
     query = (
         sa.select(_J.proposer, s.resource, sa.func.sum(s.amount))
-        .select_from(with_proposer(booked_for_jobs()))
+        .select_from(with_proposer(join_of_job_costs()))
         .where(s.campaign_id == row.id)
         .group_by(_J.proposer, s.resource)
     )
@@ -244,7 +244,7 @@ def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple
     return {who: (low, high) for who, low, high in connection.execute(query.group_by(_J.proposer))}
 
 
-def booked_for_jobs() -> Any:
+def join_of_job_costs() -> Any:
     """A join of costs booked for jobs, with the candidates and the proposals that first brought them."""
     s = t.spend.c
     a = t.attempt.c

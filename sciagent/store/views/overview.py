@@ -18,11 +18,11 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.views.campaign_counts import spent_by_rung
 
-QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
-WINDOW = 20_000  # number of newest attempts that are read
+TIER_QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
+MAX_ATTEMPTS_READ = 20_000  # number of newest attempts that are read
 _J = t.job.c
 _A = t.attempt.c
 
@@ -43,14 +43,14 @@ class Queue:
 def queues(connection: Connection) -> list[Queue]:
     """Every queue of a tier, of a live worker or of a job."""
     slots = workers.slots_of(workers.alive(connection))
-    names = dict.fromkeys([*QUEUES, *sorted(slots), *_names(connection)])
+    names = dict.fromkeys([*TIER_QUEUES, *sorted(slots), *_queues_of_jobs(connection)])
     query = sa.select(_J.queue, sa.func.count(), sa.func.min(_J.updated_at))
     query = query.where(_J.queue.in_(list(names)), _J.state == JobState.QUEUED).group_by(_J.queue)
     waiting = {queue: (depth, oldest) for queue, depth, oldest in connection.execute(query)}
     return [Queue(name, *waiting.get(name, (0, None)), slots.get(name, 0)) for name in names]
 
 
-def _names(connection: Connection, limit: int = 100) -> list[str]:
+def _queues_of_jobs(connection: Connection, limit: int = 100) -> list[str]:
     """Names of the queues of all jobs. Each takes one step in the index, however many jobs there are."""
     names: list[str] = []
     query = sa.select(sa.func.min(_J.queue)).where(_J.queue > "")
@@ -60,7 +60,7 @@ def _names(connection: Connection, limit: int = 100) -> list[str]:
     return names
 
 
-class Going(NamedTuple):
+class DrivenCampaign(NamedTuple):
     """A campaign that is driven, or was driven lately."""
 
     id: int
@@ -71,23 +71,25 @@ class Going(NamedTuple):
     """Time during which the campaign was driven."""
 
 
-_GOING = sa.select(*(t.campaign.c[name] for name in Going._fields))
+_DRIVEN_CAMPAIGNS = sa.select(*(t.campaign.c[name] for name in DrivenCampaign._fields))
 
 
-def going(connection: Connection, limit: int = 50) -> list[Going]:
+def driven_campaigns(connection: Connection, limit: int = 50) -> list[DrivenCampaign]:
     """Campaigns that run or are paused, oldest first."""
     c = t.campaign.c
     # both values of `hosted`, since the index begins with it
-    query = _GOING.where(c.hosted.in_([True, False]), c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED]))
-    return [Going._make(row) for row in connection.execute(query.order_by(c.id).limit(limit))]
+    query = _DRIVEN_CAMPAIGNS.where(
+        c.hosted.in_([True, False]), c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
+    )
+    return [DrivenCampaign._make(row) for row in connection.execute(query.order_by(c.id).limit(limit))]
 
 
-def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[Going]:
+def recent_campaigns(connection: Connection, days: float = 7.0, limit: int = 100) -> list[DrivenCampaign]:
     """Campaigns that run, are paused, or have changed in the last `days`, newest first."""
     c = t.campaign.c
     live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
-    query = _GOING.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))
-    return [Going._make(row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit))]
+    query = _DRIVEN_CAMPAIGNS.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))
+    return [DrivenCampaign._make(row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit))]
 
 
 class CampaignLine(NamedTuple):
@@ -101,7 +103,7 @@ class CampaignLine(NamedTuple):
     updated_at: datetime
 
 
-def page(
+def campaigns_page(
     connection: Connection, *, among: Collection[int] | None = None, before: int | None = None, limit: int = 50
 ) -> list[CampaignLine]:
     """A page of campaigns, newest first. among: ids of those that may be shown; None: all."""
@@ -133,7 +135,7 @@ class Failure(NamedTuple):
     at: datetime
 
 
-class Lately(NamedTuple):
+class LatestResults(NamedTuple):
     """The results of the newest attempts."""
 
     per_minute: dict[int, float]
@@ -142,7 +144,9 @@ class Lately(NamedTuple):
     """Newest first."""
 
 
-def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, window: int = WINDOW) -> Lately:
+def latest_results(
+    connection: Connection, minutes: float = 5.0, failures: int = 8, window: int = MAX_ATTEMPTS_READ
+) -> LatestResults:
     """Results of attempts that ended in the last `minutes`, among the newest `window` attempts.
 
     If all these attempts began within a shorter time, the rate is that of the shorter time.
@@ -162,7 +166,7 @@ def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, wind
     some = ended.order_by(_A.id).limit(window).subquery()  # ordered; otherwise SQLite reads all of another index
     query = sa.select(some.c.campaign_id, sa.func.count()).group_by(some.c.campaign_id)
     rates = {campaign_id: n / max(passed, 1 / 60) for campaign_id, n in connection.execute(query)}
-    return Lately(rates, _failures(connection, last - window, failures))
+    return LatestResults(rates, _failures(connection, last - window, failures))
 
 
 def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
@@ -172,7 +176,7 @@ def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
     names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.text)
     query = (
         sa.select(_J.id, *names, _A.state, _A.outcome, _A.reason, _A.detail, _A.owner, _A.ended_at)
-        .select_from(NAMED.join(t.attempt, _A.job_id == _J.id))
+        .select_from(JOBS_WITH_NAMES.join(t.attempt, _A.job_id == _J.id))
         .where(among(connection, _A.id, ids))
         .order_by(_A.ended_at.desc())
     )

@@ -20,8 +20,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.views.campaign_counts import LadderPlace, count, places
 
 _CC = t.campaign_candidate.c
-CHUNK = 500
-UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
+ROWS_PER_CHUNK = 500
+UNDECIDED_OUTCOMES = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,22 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
-    here: Counter[str] = Counter()
-    for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
-        if standing in (Standing.OPEN, Standing.PENDING):
-            here[standing] += n
-        elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
-            here[verdict] += n
+    here: Counter[str] = Counter()  # numbers of candidates at the rung, by standing or by verdict
+    for place in counted:
+        if place.position != rung.position:
+            continue
+        if place.standing in (Standing.OPEN, Standing.PENDING):
+            here[place.standing] += place.candidates
+        elif place.verdict is not None and place.standing in (Standing.DROPPED, Standing.SETTLED):
+            here[place.verdict] += place.candidates
         else:
-            here["set aside"] += n
+            here["set aside"] += place.candidates
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder = row.spec.get("ladder", ())
     skipped = 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
+        n_refused_and_beyond = max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0)
+        skipped = min(n_refused_and_beyond, beyond)
     return Passage(
         rung,
         came=beyond + here.total(),
@@ -86,7 +89,7 @@ def _refused(connection: Connection, rung: RungRow) -> int:
     return computed + count(connection, reused, *reuse)
 
 
-def fate() -> Any:
+def cost_fate() -> Any:
     """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
     evidence), `refused`, `inconclusive`, `passed`, `failed`."""
     a = t.attempt.c
@@ -94,7 +97,7 @@ def fate() -> Any:
     return sa.case(
         (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
         (a.outcome == Outcome.REFUSED, "refused"),
-        (a.outcome.in_(UNDECIDED), "inconclusive"),
+        (a.outcome.in_(UNDECIDED_OUTCOMES), "inconclusive"),
         (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
         (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
         (_CC.verdict == Verdict.FAIL, "failed"),
@@ -102,7 +105,7 @@ def fate() -> Any:
     )
 
 
-def booked() -> Any:
+def join_of_booked_costs() -> Any:
     """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
     s = t.spend.c
     a = t.attempt.c
@@ -119,14 +122,15 @@ def booked() -> Any:
 def booked_costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
     """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
     s = t.spend.c
-    what = fate().label("fate")
+    fate_column = cost_fate().label("fate")
     query = (
-        sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
-        .select_from(booked())
+        sa.select(s.rung_id, s.resource, fate_column, sa.func.sum(s.amount))
+        .select_from(join_of_booked_costs())
         .where(s.campaign_id == row.id)
-        .group_by(s.rung_id, s.resource, what)
+        .group_by(s.rung_id, s.resource, fate_column)
     )
-    return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
+    rows = connection.execute(query)
+    return [(rung_id, resource, str(fate), float(amount)) for rung_id, resource, fate, amount in rows]
 
 
 def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
@@ -190,7 +194,7 @@ def reused_answers(connection: Connection, row: CampaignRow) -> list[tuple[int |
         .group_by(d.rung_id, c.name, e.source)
         .order_by(d.rung_id, sa.desc("n"))
     )
-    return [(r, name, source, int(n)) for r, name, source, n in connection.execute(query)]
+    return [(rung_id, name, source, int(n)) for rung_id, name, source, n in connection.execute(query)]
 
 
 def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> list[Any]:
@@ -270,4 +274,4 @@ def with_proposer(joined: Any) -> Any:
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
     """Yields the rows of a query, with CHUNK rows at a time in memory."""
-    yield from connection.execute(query, execution_options={"yield_per": CHUNK})
+    yield from connection.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})

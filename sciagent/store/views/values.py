@@ -17,9 +17,9 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.results.evidence import CENSORED, IMPORT
+from sciagent.store.results.evidence import CENSORING_BY_TEXT, IMPORT_VERIFIER
 
-PAGE = 1000
+PAGE_SIZE = 1000
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class LedgerValue:
     """Time at which the value was recorded, UTC."""
 
 
-def check(connection: Connection, wanted: ValueFilter) -> None:
+def require_known_names(connection: Connection, wanted: ValueFilter) -> None:
     """Raises UnknownNameError for a property or a campaign that the ledger does not have."""
     for what, table, name in (("property", t.property_, wanted.property), ("campaign", t.campaign, wanted.campaign)):
         if name is not None:
@@ -86,7 +86,9 @@ def count(connection: Connection, wanted: ValueFilter) -> int:
     return int(connection.execute(_joined(sa.select(sa.func.count()), wanted)).scalar_one())
 
 
-def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[LedgerValue], int]:
+def page(
+    connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE_SIZE
+) -> tuple[list[LedgerValue], int]:
     """The next n values in the order of writing, and the cursor for the next page; an empty list at the end.
 
     after: the cursor of the previous page; 0 for the first page.
@@ -135,8 +137,12 @@ def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
     )
-    equal = ((t.property_.c.name, wanted.property), (e.verifier, wanted.verifier), (t.candidate.c.key, wanted.key))
-    query = query.where(*(column == name for column, name in equal if name is not None))
+    if wanted.property is not None:
+        query = query.where(t.property_.c.name == wanted.property)
+    if wanted.verifier is not None:
+        query = query.where(e.verifier == wanted.verifier)
+    if wanted.key is not None:
+        query = query.where(t.candidate.c.key == wanted.key)
     if wanted.campaign is None:
         return query
     entered = t.campaign_candidate.c
@@ -166,26 +172,26 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
         .join(t.level, level.id == q.level_id)
-        .where(e.verifier == IMPORT)
+        .where(e.verifier == IMPORT_VERIFIER)
         .order_by(level.label, e.candidate_id, e.id)
     )
     unit = properties()[property_name].unit
     replicates: dict[str, dict[int, list[Quantity]]] = {}
     files: dict[str, dict[str, int]] = {}
     for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
-        quantity = Quantity(value, unit, uncertainty, CENSORED[censoring])
+        quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
         file = file_of(source)
         counts = files.setdefault(label, {})
         counts[file] = counts.get(file, 0) + 1
-    return {
-        label: ImportedLevel(
-            {
-                id_: value.value
-                for id_, same in by_candidate.items()
-                if (value := pooled_quantity(same)).censoring is Censoring.NONE
-            },
-            tuple(sorted(files[label], key=lambda file: (-files[label][file], file))),
-        )
-        for label, by_candidate in replicates.items()
-    }
+    levels = {}
+    for label, by_candidate in replicates.items():
+        values = {}
+        for id_, quantities in by_candidate.items():
+            pooled = pooled_quantity(quantities)
+            if pooled.censoring is Censoring.NONE:
+                values[id_] = pooled.value
+        values_by_file = files[label]
+        largest_first = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))
+        levels[label] = ImportedLevel(values, tuple(largest_first))
+    return levels

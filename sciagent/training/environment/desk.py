@@ -131,7 +131,7 @@ class EpisodeDesk:
         plan = RolloutPlan(1, request.siblings, self._turns, request.policy, request.purpose, seed, request.group or "")
         [group] = runner.opened(plan)
         with driver.built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         episodes = [
             OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), request.policy, asked)
             for sibling in group.siblings
@@ -184,7 +184,7 @@ class EpisodeDesk:
         step_result = turns[0].episode.runner.take(groups, answers)
         count(driver, step_result)
         with driver.built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         for episode, answer, _, reply in turns:
             next_reply = _reply(episode)
             episode.asked = asked

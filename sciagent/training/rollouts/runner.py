@@ -25,7 +25,7 @@ from sciagent.domain.policies import SCRIPT
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, standings, trajectories, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
+from sciagent.store.campaign_state.trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
@@ -69,7 +69,7 @@ class StepWriter(CampaignWorkbench):
         ids = candidates.enter(connection, by_key.values())
         described = dict(self._described_candidates([entry for entry, _ in parsed]))
         families = {ids[key]: features.family_hash for key, features in described.items() if key not in old_ids}
-        candidates.write(connection, families)
+        candidates.write_families(connection, families)
         aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
         candidates.enter_aliases(connection, aliases)
         members = standings.members(connection, self._built.row.id, list(ids.values()))
@@ -235,7 +235,7 @@ class RolloutRunner:
         if not going:
             return None
         with self._built.ledger.read() as connection:
-            asked = trajectories.now(connection)
+            asked = trajectories.asked_now(connection)
         questions = []
         for group, sibling in going:
             episode = sibling.episode
@@ -373,7 +373,7 @@ class RolloutRunner:
     def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
         """Returns why no policy gradient may use the turn; None if one may."""
         if sampling is None:
-            return NOT_HERE
+            return NOT_SAMPLED_HERE
         if self._is_script:
             return NOT_SAMPLED
         return sampled.untrainable

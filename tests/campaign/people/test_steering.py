@@ -99,7 +99,7 @@ def test_what_a_person_adds_goes_the_way_of_any_proposal(built: Built) -> None:
     assert (twice.status, twice.key) == ("duplicate", new.key)
     assert (radical.standing, radical.reason) == ("dropped", "radical")  # the fast rungs have run
     with built.ledger.read() as connection:
-        said = directives.since(connection, built.row.id, 0)
+        said = directives.directives_since(connection, built.row.id, 0)
         assert {(d.verb, d.who, d.why) for d in said} == {(Verb.ADD, "ann", "my own")} and len(said) == 2
         texts = connection.execute(sa.select(t.proposal.c.text, t.proposal.c.operation)).all()
         assert [tuple(x) for x in texts] == [(x, "person") for x in ("OC", "C1CC", "CO", "C[CH2]")]
@@ -136,7 +136,7 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "small")
         assert hit.key not in {r.key for r in best(connection, row, 9)}
-        assert hit.key not in {r.key for r in standings.top(connection, row.id, 9)}  # no parent either
+        assert hit.key not in {r.key for r in standings.best_scored(connection, row.id, 9)}  # no parent either
     steering.release(people(built), one, "ann", "it was the other flask")
     again = stands(built, one.key)
     assert {k: again[k] for k in was if k != "updated_at"} == {k: was[k] for k in was if k != "updated_at"}

@@ -48,7 +48,7 @@ def test_values_go_into_the_yaml_and_comments_stay(ledger: Ledger, row: Campaign
     with ledger.read() as connection:
         found = campaigns.get(connection, row.name)
         log = connection.execute(sa.select(t.campaign_amendment)).mappings().all()
-        said = directives.since(connection, row.id, 0)
+        said = directives.directives_since(connection, row.id, 0)
     assert found.spec["budget"] == {"core_seconds": 1e4, "wall_minutes": 90.0, "rungs": {"dft": 7}}
     assert {(one["path"], one["who"], one["why"]) for one in log} == {
         (path, "ann", "two more days") for path in ("budget", "goal", "workers")

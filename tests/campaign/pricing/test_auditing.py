@@ -97,7 +97,7 @@ class Stage:
             self.pool.touch(list(ids))
             self.pool.refresh(connection)
 
-    def log(self) -> laws.Log:
+    def log(self) -> laws.AuditLog:
         with self.built.ledger.read() as connection:
             return laws.audit_log(connection, self.campaign)
 
@@ -213,7 +213,7 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
         ledger = Ledger(str(cwd / "sciagent.db"))
         with ledger.read() as connection:
             row = campaigns.get(connection, "small")
-            log, drawn = laws.audit_log(connection, row.id), laws.decided(connection, row.id)
+            log, drawn = laws.audit_log(connection, row.id), laws.audit_draws(connection, row.id)
             d = t.decision.c
             logged = dict(tuple(one) for one in connection.execute(sa.select(d.id, d.propensity)))
             html = page(connection, row, ledger.artifacts)

@@ -119,7 +119,7 @@ def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, 
 def test_the_law_selects_rows_by_the_keys_of_their_candidates(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     with built.ledger.read() as connection:
-        keys = laws.keys(connection, kept.ids.tolist())
+        keys = laws.candidate_keys(connection, kept.ids.tolist())
     assert kept.order is not None
     assert kept.order.tolist() == order_of(keys[id_] for id_ in kept.ids.tolist()).tolist()
 

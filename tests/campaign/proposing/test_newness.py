@@ -74,7 +74,7 @@ def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     [first] = propose(ledger, "Cc1ccccc1")
     assert first["scaffold"] is None
     with ledger.read() as connection:
-        assert len(candidates.without(connection, 10)) == 1
+        assert len(candidates.candidates_without_family(connection, 10)) == 1
     propose(ledger, "CCO")
     [known, new] = propose(ledger, "Cc1cc[nH]c1", "Cc1ccncc1")
     assert (known["scaffold"], new["scaffold"]) == (False, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.client import ElementState, Mark, Spool, element_status, queue_lines
+from sciagent.execution.slurm.client import ElementState, ExitMark, Spool, element_status, queue_lines
 from tests.execution.slurm.marks import leave, spool
 
 __all__ = ["spool"]
@@ -48,7 +48,7 @@ WORDS = {
 )
 def test_a_mark_that_is_not_whole_is_none(spool: Spool, text: str) -> None:
     (spool.folder / "exit.0").write_text(text)
-    assert spool.mark(0) is None
+    assert spool.exit_mark(0) is None
     assert element_status(0, None, spool).state is ElementState.LOST
 
 
@@ -60,7 +60,7 @@ def test_a_token_that_is_none_of_ours_is_no_folder(tmp_path: Path, token: str) -
 
 def test_a_mark_says_how_the_command_ended(spool: Spool) -> None:
     leave(spool, 7, stopped=True)
-    assert spool.mark(0) == Mark(7, True)
+    assert spool.exit_mark(0) == ExitMark(7, True)
 
 
 @pytest.mark.parametrize(("word", "state"), WORDS.items())

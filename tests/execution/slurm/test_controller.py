@@ -114,7 +114,7 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued") == 1)
         with ledger.begin() as connection:
-            (waiting,) = external_jobs.waiting(connection, QUEUES, 10)
+            (waiting,) = external_jobs.waiting_jobs(connection, QUEUES, 10)
             external_jobs.reserve_for(connection, {waiting.job_id: name})
             assert offers.claim_next(connection, QUEUES, "w/0") == []
             assert external_jobs.claim_reserved(connection, [waiting.job_id], f"{name}1", "other") == []
@@ -158,7 +158,7 @@ def test_more_time_is_asked_for_after_a_try_that_did_not_end() -> None:
 
 def reserved(ledger: Ledger) -> dict[int, str]:
     with ledger.read() as connection:
-        return {job_id: name for job_id, (name, _) in external_jobs.reserved(connection, QUEUES).items()}
+        return {job_id: name for job_id, (name, _) in external_jobs.reserved_jobs(connection, QUEUES).items()}
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sciagent.domain.answers.status import RungAgreement
 from sciagent.domain.answers.values import plain
 from sciagent.report.analysis.audit import Population, _in_chosen_unit, missed, scored
-from sciagent.store.results.laws import Log
+from sciagent.store.results.laws import AuditLog
 
 
 def them(
@@ -71,7 +71,7 @@ def test_it_says_why_there_is_no_estimate() -> None:
 def test_hits_by_choice_count_whole_and_audited_ones_by_their_propensity() -> None:
     hit = np.array([True, True, False])
     one = them(np.array([0.1, 0.9, 0.9]), np.array([0.2, 0.2, 0.2]), hit, np.array([False, True, False]))
-    log = Log(ids=[0, 1, 2], p=[0.1, 0.2, 0.3], chosen={1: 0.6, 8: 0.7, 9: 0.8})
+    log = AuditLog(ids=[0, 1, 2], p=[0.1, 0.2, 0.3], chosen={1: 0.6, 8: 0.7, 9: 0.8})
     scores, pi = scored(one, log, {1, 8, 77})
     assert scores.tolist() == [0.2, 0.7, 0.1], "as believed when first passed over; of 77 nothing is known"
     assert pi.tolist() == [1, 1, 0.2]

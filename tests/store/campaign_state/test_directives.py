@@ -27,15 +27,15 @@ def test_what_was_said_is_read_back_in_order(ledger: Ledger) -> None:
         directives.write(connection, other.id, Verb.STOP, "bob", "")
         directives.write(connection, row.id, Verb.PROMOTE, "ann", "now", candidate_id=second, rung_id=rung.id)
     with ledger.read() as connection:
-        said = directives.since(connection, row.id, 0)
+        said = directives.directives_since(connection, row.id, 0)
         assert [(d.verb, d.candidate_id, d.rung, d.who) for d in said] == [
             (Verb.HOLD, first, None, "ann"),
             (Verb.PROMOTE, second, "r2", "ann"),
         ]
-        assert directives.since(connection, row.id, said[0].id) == said[1:]
-        assert directives.last(connection, row.id) == said[1].id
-        assert directives.last(connection, 10**6) == 0
-        assert directives.on(connection, row.id, first) == said[:1]
+        assert directives.directives_since(connection, row.id, said[0].id) == said[1:]
+        assert directives.last_id(connection, row.id) == said[1].id
+        assert directives.last_id(connection, 10**6) == 0
+        assert directives.directives_on(connection, row.id, first) == said[:1]
         assert directives.steering_of(connection, row.id, first).held
         assert directives.steering_of(connection, row.id, second).promoted_to == 2
         assert not directives.steering_of(connection, other.id, first).blocks_scheduling
@@ -54,7 +54,7 @@ def test_a_reader_never_misses_a_word_that_commits_late(ledger: Ledger) -> None:
         while not last:
             last = done.is_set()  # before the transaction, which sees what was there when it began
             with ledger.read() as connection:
-                for one in directives.since(connection, row.id, cursor):
+                for one in directives.directives_since(connection, row.id, cursor):
                     seen.append(one.payload["n"])
                     cursor = one.id
 

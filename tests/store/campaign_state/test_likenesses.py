@@ -62,12 +62,12 @@ class Relaxed:
 
     def left(self, *numbers: int) -> list[RelaxedStructure]:
         ids = [self.ids[number] for number in numbers]
-        return likenesses.relaxed(self.connection, self.row.id, ids, RUNG, RELAXATION, CIF)
+        return likenesses.relaxed_structures(self.connection, self.row.id, ids, RUNG, RELAXATION, CIF)
 
     def near(self, number: int, *windows: ValueWindow, without: tuple[int, ...] = ()) -> list[RelaxedStructure]:
         out = [self.ids[other] for other in without]
         of = self.row.id, self.structure(number), RUNG, RELAXATION, CIF
-        return likenesses.near(self.connection, *of, windows=windows, without=out, most=8)
+        return likenesses.similar_structures(self.connection, *of, windows=windows, without=out, most=8)
 
     def window(self, low: float, high: float) -> ValueWindow:
         known = evidence.measured_of(self.connection, self.evidence_ids)[self.evidence_ids[0]]
@@ -133,7 +133,7 @@ def test_structures_come_in_the_order_of_arrival_and_without_those_of_other_kind
         corrected = made.answer(ZNS, revision=1, supersedes=made.evidence_ids[ZNS], why="a finer mesh", who="Ada")
         assert [structure.evidence_id for structure in made.left(ZNS)] == [corrected]
         other = rows.campaign(connection, "others")
-        assert likenesses.relaxed(connection, other.id, made.ids, RUNG, RELAXATION, CIF) == []
+        assert likenesses.relaxed_structures(connection, other.id, made.ids, RUNG, RELAXATION, CIF) == []
 
 
 def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: Ledger, row: CampaignRow) -> None:
@@ -142,13 +142,13 @@ def test_a_likeness_names_the_other_and_is_known_from_its_watermark_on(ledger: L
         rung_id = campaigns.rungs(connection, row.id)[RUNG].id
         likenesses.write(connection, row.id, rung_id, made.structure(OTHER_NACL), made.structure(NACL), 0.02)
         key = made.keys[NACL][:12]
-        assert likenesses.of_many(connection, row.id, made.ids) == {
+        assert likenesses.likenesses_of(connection, row.id, made.ids) == {
             made.ids[OTHER_NACL]: Likeness(RUNG, f"NaCl Fm-3m ({key})")
         }
         candidates.enter_names(connection, row.id, [(made.ids[NACL], {"name": "halite"})])
-        [named] = likenesses.of_many(connection, row.id, made.ids).values()
+        [named] = likenesses.likenesses_of(connection, row.id, made.ids).values()
         assert named.detail == f"relaxed to the same structure as NaCl Fm-3m (halite; {key})"
         watermark = evidence.read_watermark(connection)
-        assert likenesses.of_many(connection, row.id, made.ids, watermark) == {}
-        assert list(likenesses.of_many(connection, row.id, made.ids, watermark + 1)) == [made.ids[OTHER_NACL]]
+        assert likenesses.likenesses_of(connection, row.id, made.ids, watermark) == {}
+        assert list(likenesses.likenesses_of(connection, row.id, made.ids, watermark + 1)) == [made.ids[OTHER_NACL]]
         assert made.left(OTHER_NACL) == [], "one finding on a candidate suffices"

@@ -48,23 +48,23 @@ def test_who_waits_by_score_and_by_arrival(ledger: Ledger, row: CampaignRow, ids
     by_score = [c, d, f, a, b, e]  # equal scores and no score: first come first
     with ledger.begin() as connection:
         for n in (0, 1, 3, 5, 6, 100):
-            found = standings.waiting(connection, row.id, 1, by_score=True, limit=n)
+            found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=n)
             assert [i for i, _, _ in found] == by_score[:n]
-            found = standings.waiting(connection, row.id, 1, by_score=False, limit=n)
+            found = standings.waiting_candidates(connection, row.id, 1, by_score=False, limit=n)
             assert found == [(i, s, v) for s, (i, v) in enumerate(zip(ids, SCORES, strict=True))][:n]
         standings.update(connection, row.id, c, standing=Standing.PENDING)
         standings.update(connection, row.id, f, position=2)
-        found = standings.waiting(connection, row.id, 1, by_score=True, limit=9)
+        found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=9)
         assert [i for i, _, _ in found] == [d, a, b, e]
-        assert standings.waiting(connection, row.id, 0, by_score=True, limit=9) == []
+        assert standings.waiting_candidates(connection, row.id, 0, by_score=True, limit=9) == []
 
 
 def test_the_best_by_score(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.read() as connection:
-        found = standings.top(connection, row.id, 3)
+        found = standings.best_scored(connection, row.id, 3)
         assert [(r[0], r[3]) for r in found] == [(ids[2], 0.9), (ids[3], 0.9), (ids[5], 0.5)]
         assert found[0][1:] == (rows.alkanes(3)[2].key, "CCC", 0.9, 0, False, 2, None)
-        assert len(standings.top(connection, row.id, 100)) == 4, "without a score nobody is among the best"
+        assert len(standings.best_scored(connection, row.id, 100)) == 4, "without a score nobody is among the best"
 
 
 def test_counting_stops_where_it_is_told(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
@@ -87,6 +87,8 @@ def test_the_same_is_written_of_several_and_of_nobody_else(ledger: Ledger, row: 
     with ledger.begin() as connection:
         standings.update_alike(connection, row.id, ids[:3], standing=Standing.PENDING, position=2)
         standings.update_alike(connection, row.id, [], standing=Standing.DROPPED)
-        found = {one.candidate_id: (one.standing, one.position) for one in standings.of(connection, row.id, ids)}
+        found = {
+            one.candidate_id: (one.standing, one.position) for one in standings.standings_of(connection, row.id, ids)
+        }
     assert [found[id_] for id_ in ids[:3]] == [(Standing.PENDING, 2)] * 3
     assert not any(found[id_] == (Standing.PENDING, 2) for id_ in ids[3:])

@@ -30,10 +30,10 @@ def test_a_trajectory_goes_on_from_its_last_turn_until_it_ends(ledger: Ledger) -
         assert [turn["output_ids"] for turn in turns] == [None, [1, 2]]
         assert {turn["untrainable"] for turn in turns} == {trajectories.NOT_SAMPLED}
         trajectories.end(connection, first, "the budget is spent")
-        [running] = trajectories.running(connection, campaign_id)
+        [running] = trajectories.running_trajectories(connection, campaign_id)
         assert (running.id, running.number, running.seed, running.settings) == (second, 3, 7, {"turns": 4})
         assert trajectories.last_number(connection, campaign_id) == 3
-        assert trajectories.proposals_by(connection, campaign_id) == {}
+        assert trajectories.proposals_by_proposer(connection, campaign_id) == {}
 
 
 def test_a_turn_says_what_could_be_known_and_whether_it_may_be_trained(ledger: Ledger) -> None:
@@ -48,7 +48,7 @@ def test_a_turn_says_what_could_be_known_and_whether_it_may_be_trained(ledger: L
             "policy_version": "m@1",
         }
         id_ = trajectories.open_(connection, campaign_id, 0, **opened)
-        asked = trajectories.now(connection)
+        asked = trajectories.asked_now(connection)
         evidence.next_watermark(connection, 5)  # evidence arrives while the model answers
         drawn = {"output_ids": [1], "logprobs": [-0.5], "behaviour": [-0.25]}
         for number, why in enumerate((None, "no reason")):

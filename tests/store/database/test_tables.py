@@ -75,7 +75,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
-        watermarks.write(connection, row.id, {rung_id: {fit.property: fit}})
+        watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,

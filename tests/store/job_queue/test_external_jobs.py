@@ -20,7 +20,7 @@ def test_a_waiting_job_says_how_many_a_call_takes_unless_it_died_before(ledger: 
         request = {"together": 8, "limits": {"wall_seconds": 60}}
         campaigns.write_requests(connection, {campaigns.rungs(connection, row.id)[1].id: request})
         connection.execute(sa.update(t.job).where(t.job.c.id == made[1]).values(losses=1))
-        found = external_jobs.waiting(connection, QUEUES, 10)
+        found = external_jobs.waiting_jobs(connection, QUEUES, 10)
     assert {job.job_id: job.together for job in found} == {made[0]: 8, made[1]: 1, made[2]: 8}
 
 
@@ -33,6 +33,6 @@ def test_an_element_claims_what_is_reserved_for_it_and_nothing_else(ledger: Ledg
         claims = external_jobs.claim_reserved(connection, made[:3], "slurm a_0", "element")
         assert [one.job_id for one in claims] == made[:2]
         assert external_jobs.claim_reserved(connection, made[:3], "slurm a_0", "another") == []
-        assert set(external_jobs.reserved(connection, QUEUES)) == {made[2]}
-        assert external_jobs.free(connection, [made[2]], lost=True) == []
+        assert set(external_jobs.reserved_jobs(connection, QUEUES)) == {made[2]}
+        assert external_jobs.free_reservations(connection, [made[2]], lost=True) == []
     assert [one.job_id for one in claim(ledger)] == [made[2]]

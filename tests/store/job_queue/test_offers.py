@@ -20,7 +20,7 @@ from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offe
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
-from sciagent.store.job_queue.offers import Out
+from sciagent.store.job_queue.offers import OutstandingJob
 from sciagent.store.views import campaign_counts
 from tests.support import rows
 
@@ -240,15 +240,15 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
     claim(ledger, lease=GONE)
     reap(ledger)
     (one,) = claim(ledger)
-    out = {made[0]: Out(made[0], ids[0], rung_id), made[1]: Out(made[1], ids[1], rung_id)}
+    out = {made[0]: OutstandingJob(made[0], ids[0], rung_id), made[1]: OutstandingJob(made[1], ids[1], rung_id)}
     with ledger.begin() as connection:
-        assert offers.ended(connection, out) == []
+        assert offers.ended_jobs(connection, out) == []
         rows.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
         end = AttemptEnd(
             one.attempt_id, AttemptState.FAILED, {"core_seconds": 3.0}, 4.0, "timeout", "wall_limit", "4 s"
         )
         attempts.end_many(connection, [end])
-        (over,) = offers.ended(connection, out)
+        (over,) = offers.ended_jobs(connection, out)
         assert (over.job_id, over.state, over.outcome) == (one.job_id, JobState.FAILED, Outcome.TIMEOUT)
         assert (over.reason, over.wall_seconds, over.losses, over.detail) == (Reason.WALL_LIMIT, 4.0, 1, "4 s")
         assert over.cost["core_seconds"] == pytest.approx(3.0, abs=0.5)  # and what was lost before
@@ -296,5 +296,5 @@ def test_a_cluster_is_asked_for_the_first_of_each_campaign_before_the_second(led
             campaigns.write_requests(connection, {r.id: limits for r in campaigns.rungs(connection, made.id)})
     mine, theirs = offered(ledger, row, 3), offered(ledger, other, 3, priority=1000.0)
     with ledger.begin() as connection:
-        found = [one.job_id for one in external_jobs.waiting(connection, ["simulation"], 4)]
+        found = [one.job_id for one in external_jobs.waiting_jobs(connection, ["simulation"], 4)]
     assert found == [mine[2], theirs[2], mine[1], theirs[1]]

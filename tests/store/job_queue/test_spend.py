@@ -16,7 +16,7 @@ def test_what_is_given_back_is_dated_like_what_was_booked(ledger: Ledger, row: C
     with ledger.begin() as connection:
         first, second = (attempts.begin(connection, "anna", campaign_id=row.id, rung_id=None) for _ in range(2))
         spend.book_many(connection, [Bill(row.id, None, first, cost), Bill(row.id, None, second, cost)])
-        spend.give_back(connection, first)
+        spend.book_opposite(connection, first)
     with ledger.read() as connection:
         s = t.spend.c
         sums = sa.select(s.attempt_id, s.resource, sa.func.sum(s.amount), sa.func.count(s.at.distinct()))

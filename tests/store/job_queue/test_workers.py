@@ -19,13 +19,13 @@ def test_a_worker_is_alive_until_it_stops_or_is_silent_for_long(ledger: Ledger) 
     with ledger.begin() as connection:
         for name in ("a", "b", "c"):
             workers.register(connection, new(name))
-        workers.stopped(connection, "a")
+        workers.report_stopped(connection, "a")
         long_ago = db_now(connection) - timedelta(seconds=10)
         connection.execute(t.worker.update().where(t.worker.c.name == "b").values(until=long_ago))
         assert [worker.name for worker in workers.alive(connection)] == ["c"]
         lately = workers.reported_since(connection, db_now(connection) - timedelta(days=1))
         assert [worker.name for worker in lately] == ["a", "b", "c"]
-        assert not workers.seen(connection, "b")
+        assert not workers.report_alive(connection, "b")
         assert [worker.name for worker in workers.alive(connection)] == ["b", "c"]
 
 
@@ -34,7 +34,7 @@ def test_a_draining_worker_gives_no_slots(ledger: Ledger) -> None:
         workers.register(connection, new("a", slots=2))
         workers.register(connection, new("b", slots=3, gpu=1))
         assert workers.drain(connection, "a") and not workers.drain(connection, "nobody")
-        assert workers.seen(connection, "a"), "it hears at its next report that it drains"
+        assert workers.report_alive(connection, "a"), "it hears at its next report that it drains"
         alive = workers.alive(connection)
     assert [(worker.name, worker.slots, worker.resources) for worker in alive] == [("a", 2, {}), ("b", 3, {"gpu": 1})]
     assert workers.slots_of(alive) == {"simulation": 3, "high_fidelity": 3}

@@ -76,7 +76,7 @@ def test_tasks_are_counted_by_state(ledger: Ledger, row: CampaignRow, made: list
     with ledger.begin() as connection:
         rung = campaigns.rungs(connection, row.id)[-1]
         leases.claim_many(connection, made[:1], "anna", None)
-        tasks.changed(connection, made[1], approved_by="carla")
+        tasks.write_change(connection, made[1], approved_by="carla")
         connection.execute(sa.update(t.job).where(t.job.c.id == made[2]).values(state="done"))
         found = tasks.counts(connection, row.id, [rung.id], [rung.name])
         assert found is not None

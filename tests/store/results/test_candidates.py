@@ -51,9 +51,9 @@ def test_a_crystal_goes_through_the_ledger(ledger: Ledger) -> None:
         back = candidates.load(connection, [id_])[id_]
         found = evidence.find_reusable(connection, [id_], Computation("toy", "1", "5" * 64))
         assert candidates.find(connection, crystal.key[:12])[0][2] == "NaCl Fm-3m"
-        shown = candidates.shown_as(connection, "NaCl Fm-3m", ["crystal"], None)
+        shown = candidates.find_by_text(connection, "NaCl Fm-3m", ["crystal"], None)
         assert [row.id for row in shown] == [id_]
-        assert candidates.shown_as(connection, "NaCl Fm-3m", ["crystal"], 1) == [], "in no campaign"
+        assert candidates.find_by_text(connection, "NaCl Fm-3m", ["crystal"], 1) == [], "in no campaign"
     assert isinstance(back, Crystal)
     assert (back, back.key, back.n_atoms, back.charge) == (crystal, crystal.key, crystal.n_atoms, 0)
     assert back.structure.matches(crystal.structure)
@@ -84,7 +84,7 @@ def test_a_text_means_the_candidate_it_first_meant(ledger: Ledger) -> None:
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("campaign_id", [None, 1])
 def test_a_text_is_found_by_an_index(ledger: Ledger, campaign_id: int | None) -> None:
-    plan = plan_of(ledger, lambda asked: candidates.shown_as(asked, "NaCl Fm-3m", ["crystal"], campaign_id))
+    plan = plan_of(ledger, lambda asked: candidates.find_by_text(asked, "NaCl Fm-3m", ["crystal"], campaign_id))
     assert scans(plan) == []
     assert any("ix_candidate_text" in line for line in plan)
 

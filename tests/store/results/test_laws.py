@@ -59,6 +59,6 @@ def test_hits_and_candidates_that_reached_a_rung(ledger: Ledger) -> None:
     campaign = rows.campaign_at_every_place(ledger)
     with ledger.read() as connection:
         ids = [stands.candidate_id for stands in standings.arrivals(connection, campaign.id, 0, 10)]
-        assert laws.hits(connection, campaign.id) == set(ids[:2])
-        assert laws.climbed(connection, campaign.id, 2, 10) == ids[:3]
-        assert laws.keys(connection, ids).keys() == set(ids)
+        assert laws.hit_ids(connection, campaign.id) == set(ids[:2])
+        assert laws.ids_with_answers_at(connection, campaign.id, 2, 10) == ids[:3]
+        assert laws.candidate_keys(connection, ids).keys() == set(ids)

@@ -15,6 +15,6 @@ ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_rates_and_failures_are_of_the_newest_attempts_only(ledger: Ledger) -> None:
     busy(ledger)
     with ledger.read() as connection:
-        whole, few = overview.lately(connection), overview.lately(connection, window=4)
+        whole, few = overview.latest_results(connection), overview.latest_results(connection, window=4)
     assert whole.per_minute == {1: 1.0, 2: 1.0} and len(whole.failures) == 2
     assert few.failures == []

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views.progress import pairs
+from sciagent.store.views.progress import replicate_pairs
 from sciagent.store.views.queries import has_measured
 from tests.support import rows
 from tests.support.reported import HIGH, LOW, Maker, dyes
@@ -24,7 +24,7 @@ def made(ledger: Ledger, tmp_path: Path) -> Maker:
 def test_pairs_are_those_that_both_rungs_measured(made: Maker) -> None:
     with made.ledger.read() as connection:
         _, low, high = campaigns.rungs(connection, made.row.id)
-        found = list(pairs(connection, made.row, low, high, "homo_lumo_gap"))
+        found = list(replicate_pairs(connection, made.row, low, high, "homo_lumo_gap"))
         assert has_measured(connection, low, "homo_lumo_gap")
         assert not has_measured(connection, low, "dipole")
     values = [(x.values[0][0], y.values[0][0]) for x, y, _ in found]
@@ -47,6 +47,6 @@ def test_pairs_use_the_revision_that_stands(made: Maker) -> None:
         )
         evidence.record(connection, [revised])
         _, low, high = campaigns.rungs(connection, made.row.id)
-        found = list(pairs(connection, made.row, low, high, "homo_lumo_gap"))
+        found = list(replicate_pairs(connection, made.row, low, high, "homo_lumo_gap"))
     values = [y.values[0][0] for _, y, _ in found]
     assert len(found) == 5 and 4.2 in values and 4.3 not in values

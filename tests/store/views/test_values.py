@@ -40,7 +40,7 @@ def test_a_filter_finds_what_it_names(filled: Ledger) -> None:
         assert same == first
         assert values.count(connection, ValueFilter(verifier="nobody")) == 0
         with pytest.raises(UnknownNameError):
-            values.check(connection, ValueFilter(campaign="nobody"))
+            values.require_known_names(connection, ValueFilter(campaign="nobody"))
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

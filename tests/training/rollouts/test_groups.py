@@ -61,4 +61,6 @@ def test_a_group_with_another_policy_is_broken(built: Built, worker: Worker, mon
 def test_the_campaign_itself_does_not_go_on_with_episodes_of_rollouts(built: Built, worker: Worker) -> None:
     runner_of(built, worker).opened(PLAN)
     with built.ledger.read() as connection:
-        assert [row.number for row in trajectories.running(connection, built.row.id)] == [0]  # of the seeds
+        assert [row.number for row in trajectories.running_trajectories(connection, built.row.id)] == [
+            0
+        ]  # of the seeds
