@@ -26,7 +26,7 @@ from sciagent_simulators.conformers import (
     AverageKind,
     ConformerPopulation,
     distinct,
-    how_many,
+    n_conformers_to_embed,
     resolved,
     symmetry,
 )
@@ -187,7 +187,11 @@ class ConformerCalculation(Calculation):
 
     def calculations(self, candidate: Molecule) -> float:
         """Returns how many conformers will be computed, an estimate: 1 without an average or without turning bonds."""
-        return self.settings.average_conformers if self.settings.average and how_many(candidate.mol) > 10 else 1
+        return (
+            self.settings.average_conformers
+            if self.settings.average and n_conformers_to_embed(candidate.mol) > 10
+            else 1
+        )
 
     def _averaged(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
