@@ -150,7 +150,9 @@ def _shapes(squared: Array) -> tuple[Array, Array]:
 
 
 def _pseudo_voigt(bell: Array, tail: Array, lorentz: float) -> Array:
-    """Returns the mixture of a Gauss function, `bell`, and a Lorentz function, `tail`, with this share of the latter."""
+    """Returns the mixture of a Gauss function, `bell`, and a Lorentz function, `tail`.
+
+    lorentz: share of the Lorentz function."""
     return bell + lorentz * (tail - bell)
 
 
