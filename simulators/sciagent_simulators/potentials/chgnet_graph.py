@@ -312,10 +312,10 @@ class KindGraph:
             "angle_counts": kinds.angles.sizes / bonds.sizes[left_bond],
         }
         tensors: dict[str, Tensor] = {}
-        for name, values in integers.items():
-            tensors[name] = torch.from_numpy(values.astype(np.int64)).to(device)
-        for name, values in reals.items():
-            tensors[name] = torch.from_numpy(values.astype(np.float32)).to(device)
+        for name, indices in integers.items():
+            tensors[name] = torch.from_numpy(indices.astype(np.int64)).to(device)
+        for name, numbers in reals.items():
+            tensors[name] = torch.from_numpy(numbers.astype(np.float32)).to(device)
         return cls(**tensors)
 
     def summed(self, features: Tensor) -> Tensor:

@@ -234,9 +234,9 @@ class DensityFunctional(ConformerCalculation):
     def basis_functions(self, candidate: Molecule) -> float:
         """Returns an estimate of the number of basis functions; it is exact for organics in def2-SVP."""
         atoms = atoms_of(candidate.mol)
-        n_hydrogens = sum(atom.GetTotalNumHs() for atom in atoms)
-        n_functions = sum(_functions_of_atom(atom.GetAtomicNum()) for atom in atoms)
-        n_functions += n_hydrogens * _functions_of_atom(1)
+        n_hydrogens: int = sum(atom.GetTotalNumHs() for atom in atoms)
+        n_functions: int = sum(functions_of_atom(atom.GetAtomicNum()) for atom in atoms)
+        n_functions += n_hydrogens * functions_of_atom(1)
         return BASIS_FACTORS[self.settings.basis_set] * n_functions
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
@@ -274,7 +274,7 @@ class DensityFunctional(ConformerCalculation):
         return EXPECTED_STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
 
 
-def _functions_of_atom(atomic_number: int) -> int:
+def functions_of_atom(atomic_number: int) -> int:
     """Returns the number of basis functions of an atom in def2-SVP, by its row of the periodic table."""
     for last_number, n_functions in FUNCTIONS_BY_ROW:
         if atomic_number <= last_number:
