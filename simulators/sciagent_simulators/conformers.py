@@ -1,6 +1,6 @@
-"""The conformer ensemble of a molecule in GFN2-xTB: geometries, energies, degeneracies and Boltzmann weights.
+"""The conformer ensemble of a molecule in GFN2-xTB, the comparison of conformers, and Boltzmann averages over them.
 
-ETKDGv3 conformers are relaxed in the force field, filtered by energy, and ranked by GFN2-xTB single points. Those
+ETKDGv3 conformers are relaxed in the force field, filtered by energy, and ranked by GFN2-xTB single points. Conformers
 within the window plus a margin are relaxed in GFN2-xTB. Conformers whose bonds changed and duplicates are dropped.
 An achiral molecule also gets the mirror image of each conformer where it differs: gauche butane counts twice whether
 or not both forms were sampled. A conformer's weight counts its equivalent wells, which differ only by a permutation
@@ -41,12 +41,17 @@ KCAL = 0.0433641  # eV per kcal/mol
 FORCE_FIELD_WINDOW = 15.0  # kcal/mol; MMFF94 energies of hydrogen-bonded conformers are wrong by up to about 10
 MARGIN = 3.0 * KCAL  # added to the window before the relaxation, which may lower an energy by this much
 
-# Two conformers are the same when all three criteria hold. FMAX leaves errors of 0.002 eV and 0.05 angstrom.
-SAME_ENERGY = 0.1 * KCAL
-SAME_MOMENTS = 0.02  # relative
+# Two conformers are the same when all three criteria hold. A relaxation to FMAX leaves errors of 0.002 eV and 0.05
+# angstrom.
+SAME_ENERGY = 0.1 * KCAL  # eV
+SAME_MOMENTS = 0.02  # difference of the moments of inertia, relative to the largest moment
 SAME_DISTANCE = 0.25  # angstrom
 FMAX = 0.03  # eV/angstrom
-MOST_SYMMETRIES = 2000
+MAX_PERMUTATIONS = 2000
+EMBEDDINGS = ((0, 10), (2, 50), (5, 100), (9, 200))
+"""(number of turning bonds, number of conformers to embed for at most so many)."""
+MAX_EMBEDDINGS = 300
+"""Number of conformers to embed for more turning bonds than the last entry of EMBEDDINGS has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +103,7 @@ class Symmetry:
     permutations: Indices
     """(m, k), positions in `atoms`; the identity is the first."""
     complete: bool
-    """Whether the permutations are all that exist."""
+    """Whether the permutations are all that exist; False if the search ended at MAX_PERMUTATIONS."""
     reflections: bool = False
     """Whether a reflection counts as a rotation: a conformer and its mirror image are then one."""
 
@@ -107,7 +112,10 @@ class Symmetry:
         return float(self.distances(positions, other).min())
 
     def distances(self, positions: Array, other: Array) -> Array:
-        """Returns the distance for each permutation of `other`, smallest over the rotations, (m,), angstrom."""
+        """Returns the root mean square distance for each permutation of `other`, (m,), angstrom.
+
+        For each permutation it is the smallest over all rotations.
+        """
         a = positions[self.atoms]
         b = other[self.atoms]
         a = a - a.mean(axis=0)
@@ -116,7 +124,8 @@ class Symmetry:
         covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])
         singular = np.linalg.svd(covariance, compute_uv=False)
         if not self.reflections:
-            singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
+            needs_reflection = np.linalg.det(covariance) < 0
+            singular[:, 2] *= np.where(needs_reflection, -1.0, 1.0)
         residual = (a**2).sum() + (b**2).sum() - 2 * singular.sum(axis=1)
         distances: Array = np.sqrt(np.maximum(residual, 0.0) / len(a))
         return distances
@@ -124,12 +133,14 @@ class Symmetry:
     def copies(self, positions: Array, tolerance: float) -> float:
         """Returns the number of equivalent wells of this conformer, up to a factor that all conformers share.
 
-        It is m over the number of permutations equal to a rotation (the rotational symmetry number): pentane has
-        anti-gauche twice and anti-anti once. It is 1 if not all permutations are known.
+        The result is m over the number of permutations equal to a rotation (the rotational symmetry number): pentane
+        has anti-gauche twice and anti-anti once. The result is 1 if not all permutations are known.
+        tolerance: root mean square distance, angstrom, below which a permutation equals a rotation.
         """
         if not self.complete:
             return 1.0
-        return len(self.permutations) / int((self.distances(positions, positions) < tolerance).sum())
+        equals_rotation = self.distances(positions, positions) < tolerance
+        return len(self.permutations) / int(equals_rotation.sum())
 
 
 def symmetry(mol: Any) -> Symmetry:
@@ -141,31 +152,37 @@ def symmetry(mol: Any) -> Symmetry:
     from rdkit import Chem
 
     full = Chem.AddHs(mol)
-    on_carbon = {
-        a.GetIdx()
-        for a in full.GetAtoms()
-        if a.GetAtomicNum() == 1 and {n.GetAtomicNum() for n in a.GetNeighbors()} == {6}
-    }
-    kept = [a for a in full.GetAtoms() if a.GetIdx() not in on_carbon] or list(full.GetAtoms())
-    place = {atom.GetIdx(): k for k, atom in enumerate(kept)}
+    hydrogens_on_carbon = {atom.GetIdx() for atom in full.GetAtoms() if _is_hydrogen_on_carbon(atom)}
+    compared = [atom for atom in full.GetAtoms() if atom.GetIdx() not in hydrogens_on_carbon]
+    if not compared:
+        compared = list(full.GetAtoms())
+    node_of = {atom.GetIdx(): node for node, atom in enumerate(compared)}
     graph = Chem.RWMol()
-    for atom in kept:
-        copy = Chem.Atom(atom.GetAtomicNum())
-        copy.SetIsotope(1 + sum(n.GetIdx() in on_carbon for n in atom.GetNeighbors()))  # label used by the matching
-        copy.SetNoImplicit(True)
-        graph.AddAtom(copy)
+    for atom in compared:
+        node = Chem.Atom(atom.GetAtomicNum())
+        n_hydrogens = sum(neighbour.GetIdx() in hydrogens_on_carbon for neighbour in atom.GetNeighbors())
+        node.SetIsotope(1 + n_hydrogens)  # the matching compares isotopes, so the isotope serves as a label
+        node.SetNoImplicit(True)
+        graph.AddAtom(node)
     for bond in full.GetBonds():
         begin = bond.GetBeginAtomIdx()
         end = bond.GetEndAtomIdx()
-        if begin in place and end in place:
-            graph.AddBond(place[begin], place[end], Chem.BondType.SINGLE)
-    matches = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MOST_SYMMETRIES)
+        if begin in node_of and end in node_of:
+            graph.AddBond(node_of[begin], node_of[end], Chem.BondType.SINGLE)
+    matches = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MAX_PERMUTATIONS)
     return Symmetry(
-        np.array(list(place), dtype=np.intp), np.array(matches, dtype=np.intp), len(matches) < MOST_SYMMETRIES
+        atoms=np.array(list(node_of), dtype=np.intp),
+        permutations=np.array(matches, dtype=np.intp),
+        complete=len(matches) < MAX_PERMUTATIONS,
     )
 
 
-def how_many(mol: Any) -> int:
+def _is_hydrogen_on_carbon(atom: Any) -> bool:
+    """Returns whether an RDKit atom is a hydrogen that is bonded to carbon only."""
+    return atom.GetAtomicNum() == 1 and {neighbour.GetAtomicNum() for neighbour in atom.GetNeighbors()} == {6}
+
+
+def n_conformers_to_embed(mol: Any) -> int:
     """Returns the number of conformers to embed: 10, 50, 100, 200 or 300 for up to 0, 2, 5, 9 or more turning bonds.
 
     Turning bonds are rotatable bonds, bonds to OH, SH and NH, and half of the saturated ring bonds. (The source counts
@@ -174,17 +191,21 @@ def how_many(mol: Any) -> int:
     from rdkit import Chem
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
-    polar = Chem.MolFromSmarts("[OX2H1,SX2H1,NX3;H1,H2;!$(NC=[O,S,N])]-[!#1]")
-    ring = Chem.MolFromSmarts("[CX4,OX2,NX3,SX2]-;@[CX4]")
-    turning = CalcNumRotatableBonds(mol) + len(mol.GetSubstructMatches(polar))
-    turning += len(mol.GetSubstructMatches(ring)) // 2
-    return next(n for most, n in ((0, 10), (2, 50), (5, 100), (9, 200), (10**6, 300)) if turning <= most)
+    bond_to_polar_hydrogen = Chem.MolFromSmarts("[OX2H1,SX2H1,NX3;H1,H2;!$(NC=[O,S,N])]-[!#1]")
+    saturated_ring_bond = Chem.MolFromSmarts("[CX4,OX2,NX3,SX2]-;@[CX4]")
+    n_turning = CalcNumRotatableBonds(mol)
+    n_turning += len(mol.GetSubstructMatches(bond_to_polar_hydrogen))
+    n_turning += len(mol.GetSubstructMatches(saturated_ring_bond)) // 2
+    for max_turning, n_conformers in EMBEDDINGS:
+        if n_turning <= max_turning:
+            return n_conformers
+    return MAX_EMBEDDINGS
 
 
 def resolved(mol: Any) -> Any | None:
     """Returns the molecule with all stereocentres defined, if its stereoisomers are one molecule or two enantiomers.
 
-    Returns None for diastereomers, whose ensembles must not be mixed.
+    mol: an RDKit molecule. Returns None for diastereomers, whose ensembles must not be mixed.
     """
     from rdkit import Chem
     from rdkit.Chem import EnumerateStereoisomers
@@ -193,8 +214,9 @@ def resolved(mol: Any) -> Any | None:
     options = enumeration.StereoEnumerationOptions(unique=True, onlyUnassigned=True, maxIsomers=8)
     isomers = enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options)
     by_smiles = {str(Chem.MolToSmiles(isomer)): isomer for isomer in isomers}
-    first = min(by_smiles)
-    return by_smiles[first] if set(by_smiles) <= {first, mirror_smiles(by_smiles[first])} else None
+    smiles = min(by_smiles)
+    enantiomers = {smiles, mirror_smiles(by_smiles[smiles])}
+    return by_smiles[smiles] if set(by_smiles) <= enantiomers else None
 
 
 def mirror_smiles(mol: Any) -> str:
@@ -219,25 +241,30 @@ def search(
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Returns the conformers within `window` (eV) of the lowest, and diagnostics.
 
-    mol: RDKit molecule with defined stereo. embedded: number of conformers, None for `how_many`. most_relaxed: largest
-    number of conformers relaxed in GFN2-xTB. Diagnostics: counts at each stage; `found_once`: share of embeddings whose
-    force-field conformer occurred once, an estimate that the next one is new (Good and Turing).
+    mol: RDKit molecule with defined stereo. embedded: number of conformers to embed, None for that of
+    `n_conformers_to_embed`. most_relaxed: largest number of conformers relaxed in GFN2-xTB. Diagnostics: counts at each
+    stage; `found_once`: share of embeddings whose force-field conformer occurred once, which estimates how likely one
+    more embedding gives a new conformer (Good and Turing).
     Raises SimulatorError as `embed` and `relax` do, and unstable (bond_changed) if no conformer keeps its bonds.
     """
-    wanted = embedded or how_many(mol)
-    starts, diagnostics, force_field = embed(mol, charge, multiplicity, wanted, seed)
-    alike = symmetry(mol)
-    near = [k for k in range(len(starts)) if force_field[k] - force_field[0] <= FORCE_FIELD_WINDOW]
-    kept, occurs = distinct([starts[k] for k in near], force_field[near] * KCAL, alike)
-    single = energies([starts[near[k]] for k in kept], solvation=solvation)
-    order = [int(k) for k in np.argsort(single, kind="stable") if single[k] - single.min() <= window + MARGIN]
-    ensemble, facts = ensemble_of([starts[near[kept[k]]] for k in order[:most_relaxed]], mol, window, solvation)
+    n_embeddings = embedded or n_conformers_to_embed(mol)
+    geometries, diagnostics, force_field_energies = embed(mol, charge, multiplicity, n_embeddings, seed)  # kcal/mol
+    is_near = force_field_energies - force_field_energies[0] <= FORCE_FIELD_WINDOW
+    near = [geometry for geometry, keep in zip(geometries, is_near, strict=True) if keep]
+    distinct_indices, occurrences = distinct(near, force_field_energies[is_near] * KCAL, symmetry(mol))
+    candidates = [near[k] for k in distinct_indices]
+    xtb_energies = energies(candidates, solvation=solvation)
+    limit = window + MARGIN
+    order = [int(k) for k in np.argsort(xtb_energies, kind="stable") if xtb_energies[k] - xtb_energies.min() <= limit]
+    starts = [candidates[k] for k in order[:most_relaxed]]
+    ensemble, facts = ensemble_of(starts, mol, window, solvation)
+    n_found_once = sum(n == 1 for n in occurrences.values())
     return ensemble, {
         **diagnostics,
         **facts,
-        "after_force_field": len(kept),
+        "after_force_field": len(candidates),
         "not_relaxed": max(0, len(order) - most_relaxed),
-        "found_once": round(sum(n == 1 for n in occurs.values()) / len(near), 3),
+        "found_once": round(n_found_once / len(near), 3),
     }
 
 
@@ -250,57 +277,67 @@ def ensemble_of(
     """
     from rdkit import Chem
 
-    alike = symmetry(mol)
-    relaxed, failed = _relaxed(starts, bonds_of(mol), solvation)
-    total = np.array([result.energy for _, result in relaxed])
-    places, _ = distinct([geometry for geometry, _ in relaxed], total, alike)
-    places = [k for k in places if total[k] - total.min() <= window]
-    mirrored = mirror_smiles(mol) == Chem.MolToSmiles(mol)
-    ensemble = _assembled([relaxed[k] for k in places], alike, mirrored)
+    graph_symmetry = symmetry(mol)
+    relaxed, failures = _relaxed(starts, bonds_of(mol), solvation)
+    totals = np.array([result.energy for _, result in relaxed])
+    distinct_indices, _ = distinct([geometry for geometry, _ in relaxed], totals, graph_symmetry)
+    low = [relaxed[k] for k in distinct_indices if totals[k] - totals.min() <= window]
+    is_achiral = mirror_smiles(mol) == Chem.MolToSmiles(mol)
+    ensemble = _assembled(low, graph_symmetry, is_achiral)
     return ensemble, {
         "relaxed": len(relaxed),
-        "failed": failed,
-        "distinct": len(places),
+        "failed": failures,
+        "distinct": len(low),
         "mirror_images": int(ensemble.mirror.sum()),
-        "symmetry_complete": alike.complete,
+        "symmetry_complete": graph_symmetry.complete,
     }
 
 
 def distinct(
     geometries: list[Geometry],
     values: Array,
-    alike: Symmetry,
+    graph_symmetry: Symmetry,
     same_energy: float = SAME_ENERGY,
     occurrences: Sequence[int] | None = None,
 ) -> tuple[list[int], dict[int, int]]:
-    """Returns the index of the lowest geometry of each distinct conformer, by ascending value, and how often it occurs.
+    """Returns the indices of the lowest geometry of each distinct conformer, by ascending value, and counts by index.
 
     values: (n,), eV. Only pairs within `same_energy` (eV) are superposed. occurrences: how often each geometry counts,
-    default once.
+    default once. A conformer's count is the sum over its geometries.
     """
     moments = np.array([geometry.atoms.get_moments_of_inertia() for geometry in geometries])
-    scale = np.maximum(moments.max(axis=1), 1e-6)
-    kept: list[int] = []
+    largest_moments = np.maximum(moments.max(axis=1), 1e-6)
+
+    def is_same(k: int, other: int) -> bool:
+        if values[k] - values[other] > same_energy:
+            return False
+        if np.abs(moments[k] - moments[other]).max() > SAME_MOMENTS * largest_moments[other]:
+            return False
+        return graph_symmetry.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE
+
+    distinct_indices: list[int] = []
     counts: dict[int, int] = {}
-    for k in (int(i) for i in np.argsort(values, kind="stable")):
-        same = (
-            other
-            for other in reversed(kept)
-            if values[k] - values[other] <= same_energy
-            and np.abs(moments[k] - moments[other]).max() <= SAME_MOMENTS * scale[other]
-            and alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE
-        )
-        first = next(same, k)
-        if first == k:
-            kept.append(k)
-        counts[first] = counts.get(first, 0) + (1 if occurrences is None else occurrences[k])
-    return kept, counts
+    for index in np.argsort(values, kind="stable"):
+        k = int(index)
+        conformer = k
+        for other in reversed(distinct_indices):
+            if is_same(k, other):
+                conformer = other
+                break
+        if conformer == k:
+            distinct_indices.append(k)
+        occurrence = 1 if occurrences is None else occurrences[k]
+        counts[conformer] = counts.get(conformer, 0) + occurrence
+    return distinct_indices, counts
 
 
 def _relaxed(
     starts: list[Geometry], bonds: list[tuple[int, int]], solvation: Solvation | None
 ) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
-    """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason."""
+    """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason.
+
+    Raises the first SimulatorError if all geometries fail.
+    """
     relaxed: list[tuple[Geometry, XtbResult]] = []
     problems: list[SimulatorError] = []
     for start in starts:
@@ -315,28 +352,38 @@ def _relaxed(
     return relaxed, dict(Counter(problem.reason for problem in problems))
 
 
-def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
-    """Returns the ensemble, with each mirror image that is a conformer of its own and was not sampled."""
-    members = [(geometry, result.energy, result.dipole, False) for geometry, result in relaxed]
-    for geometry, result in relaxed if mirrored else ():
-        image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])
-        rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
-        if all(alike.distance(image.positions, other.positions) >= SAME_DISTANCE for other in rivals):
-            members.append((image, result.energy, result.dipole, True))
-    members.sort(key=lambda member: member[1])
-    geometries, values, dipoles, mirror = zip(*members, strict=True)
-    copies = [alike.copies(geometry.positions, SAME_DISTANCE) for geometry in geometries]
-    return Ensemble(list(geometries), *map(np.array, (values, dipoles, copies, mirror)))
+def _assembled(
+    relaxed: list[tuple[Geometry, XtbResult]], graph_symmetry: Symmetry, has_mirror_images: bool
+) -> Ensemble:
+    """Returns the ensemble, lowest conformer first.
+
+    has_mirror_images: whether to add each mirror image that is a conformer of its own and was not sampled.
+    """
+    members = [(geometry, result, False) for geometry, result in relaxed]
+    if has_mirror_images:
+        for geometry, result in relaxed:
+            image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])
+            rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
+            distances = [graph_symmetry.distance(image.positions, rival.positions) for rival in rivals]
+            if min(distances) >= SAME_DISTANCE:
+                members.append((image, result, True))
+    members.sort(key=lambda member: member[1].energy)
+    geometries = [geometry for geometry, _, _ in members]
+    return Ensemble(
+        geometries=geometries,
+        energies=np.array([result.energy for _, result, _ in members]),
+        dipoles=np.array([result.dipole for _, result, _ in members]),
+        copies=np.array([graph_symmetry.copies(geometry.positions, SAME_DISTANCE) for geometry in geometries]),
+        mirror=np.array([is_mirror_image for _, _, is_mirror_image in members]),
+    )
 
 
 BOLTZMANN = 8.617333262e-5  # eV/K
-
-
-UNLIKELY = 1e-6  # sets of conformers with a smaller probability are left out
+MIN_SET_PROBABILITY = 1e-6  # sets of conformers with a smaller probability are left out
 
 
 class AverageKind(Enum):
-    """The kinds of average over conformers with values x_k, energies E_k and degeneracies d_k."""
+    """The kinds of average over conformers with values x_k, Boltzmann weights w_k and degeneracies d_k."""
 
     MEAN = "sum w_k x_k"
     ROOT_MEAN_SQUARE = "sqrt(sum w_k x_k^2)"
@@ -378,15 +425,16 @@ class ConformerPopulation:
         found: (k,), how often the search found each conformer; embedded: how many conformers it embedded.
         """
         probabilities = set_probabilities(found, embedded)
-        sets = [int(s) for s in np.flatnonzero(probabilities > UNLIKELY) if s]
-        averages = np.array([self._part(s).average(kind, values[_members(s, len(values))]) for s in sets])
-        shares = probabilities[sets]
-        mean = np.average(averages, weights=shares)
-        return float(np.sqrt(np.average((averages - mean) ** 2, weights=shares)))
-
-    def _part(self, number: int) -> ConformerPopulation:
-        members = _members(number, len(self.energies))
-        return ConformerPopulation(self.energies[members], self.degeneracies[members], self.temperature)
+        set_numbers = [int(number) for number in np.flatnonzero(probabilities > MIN_SET_PROBABILITY) if number != 0]
+        averages = []
+        for number in set_numbers:
+            members = _members(number, len(self.energies))
+            subset = ConformerPopulation(self.energies[members], self.degeneracies[members], self.temperature)
+            averages.append(subset.average(kind, values[members]))
+        set_averages = np.array(averages)
+        weights = probabilities[set_numbers]
+        mean = np.average(set_averages, weights=weights)
+        return float(np.sqrt(np.average((set_averages - mean) ** 2, weights=weights)))
 
 
 def boltzmann_factors(energies: Array, degeneracies: Array, temperature: float) -> Array:
@@ -396,21 +444,25 @@ def boltzmann_factors(energies: Array, degeneracies: Array, temperature: float) 
 
 
 def set_probabilities(found: NDArray[np.int_], embedded: int) -> Array:
-    """Returns the probability that exactly the conformers of a set are among n draws with replacement, (2^k,).
+    """Returns for each set of the k conformers the probability that a repeated search finds exactly this set, (2^k,).
 
-    Bit i of a set's number tells whether conformer i is in it. By inclusion and exclusion over the subsets; conformers
-    that are not in `found` may be drawn too.
+    found: (k,), how often the search found each conformer; embedded: how many conformers it embedded. A repeated search
+    is as many draws with replacement; it may also draw conformers that are not among the k. Bit i of a set's number
+    tells whether conformer i is in the set.
     """
     k = len(found)
-    bits = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
-    others = embedded - int(found.sum())
-    probabilities: Array = ((bits @ found + others) / embedded) ** embedded  # nothing outside the set is drawn
+    set_numbers = np.arange(2**k)
+    bits = (set_numbers[:, None] >> np.arange(k)) & 1
+    n_others = embedded - int(found.sum())
+    # first the probability that none of the k conformers outside the set is drawn
+    probabilities: Array = ((bits @ found + n_others) / embedded) ** embedded
+    # then, by inclusion and exclusion over the subsets, that every conformer of the set is drawn
     for i in range(k):
-        inside = (np.arange(2**k) >> i) & 1 == 1
-        probabilities[inside] -= probabilities[~inside]
+        has_conformer = (set_numbers >> i) & 1 == 1
+        probabilities[has_conformer] -= probabilities[~has_conformer]
     return np.maximum(probabilities, 0.0)
 
 
 def _members(number: int, k: int) -> NDArray[np.intp]:
-    """Returns the indices of the conformers in the set with this number."""
+    """Returns the indices of the conformers, of k, in the set with this number."""
     return np.array([i for i in range(k) if number >> i & 1], dtype=np.intp)

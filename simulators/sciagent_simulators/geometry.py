@@ -1,11 +1,8 @@
-"""Three-dimensional geometries from molecular graphs, and the checks before and after.
+"""Geometries of molecules as all engines take them, checks of their spin, distances and bonds, and engines' errors.
 
-ETKDGv3 conformers are embedded from a seed and relaxed with MMFF94 (UFF where MMFF94 lacks parameters). The lowest
-conformer by the protocol's method is kept; for GFN2-xTB it is then relaxed, in vacuum or in a solvent. The same
-molecule, protocol and seed give every engine the same geometry.
+Module `starting_geometry` makes a geometry from a molecular graph.
 
-Sources: ETKDGv3: Wang, Witek, Landrum, Riniker, J. Chem. Inf. Model. 60, 2044 (2020). MMFF94: Halgren, J. Comput. Chem.
-17, 490 (1996). Covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
+Source: covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
 """
 
 from __future__ import annotations
@@ -43,10 +40,12 @@ class Geometry:
 
     @property
     def electrons(self) -> int:
+        """Number of electrons."""
         return sum(self.numbers) - self.charge
 
     @property
     def unpaired(self) -> int:
+        """Number of unpaired electrons."""
         return self.multiplicity - 1
 
     @property
@@ -57,6 +56,7 @@ class Geometry:
         return Atoms(numbers=self.numbers, positions=self.positions)
 
     def moved(self, positions: Positions) -> Geometry:
+        """Returns the same atoms, charge and multiplicity at other positions, n x 3, angstrom."""
         return replace(self, positions=np.array(positions, dtype=float))
 
     def to_xyz(self, comment: str = "") -> str:
@@ -76,16 +76,20 @@ OUTCOMES = {
     "memory_limit": Outcome.OUT_OF_MEMORY,
     "program_missing bad_input licence disk_full": Outcome.BAD_ENVIRONMENT,
 }
-OUTCOME = {Reason(reason): outcome for reasons, outcome in OUTCOMES.items() for reason in reasons.split()}
+"""{reasons of engines' errors, separated by blanks: the outcome that they have}."""
+OUTCOME_OF_REASON = {Reason(reason): outcome for reasons, outcome in OUTCOMES.items() for reason in reasons.split()}
 
 
 def failure(reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
     """Returns an engine's error with diagnostics. OUTCOMES gives its outcome; reasons not listed are `unstable`."""
-    return SimulatorError(OUTCOME.get(reason, Outcome.UNSTABLE), reason, detail, **diagnostics)
+    return SimulatorError(OUTCOME_OF_REASON.get(reason, Outcome.UNSTABLE), reason, detail, **diagnostics)
 
 
 def spin_fault(electrons: int, multiplicity: int) -> str | None:
-    """Returns why the multiplicity is impossible for the electrons, or None. xtb and tblite accept some of these."""
+    """Returns why the multiplicity is impossible for the number of electrons; None if it is possible.
+
+    xtb and tblite compute some impossible multiplicities without an error.
+    """
     if electrons < 1:
         return f"{electrons} electrons"
     if multiplicity < 1 or multiplicity - 1 > electrons:
@@ -115,19 +119,21 @@ def check_bonds(
 ) -> None:
     """Checks that bonded atoms are near each other and all other pairs are not.
 
-    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable with this reason; its detail starts
-    with `what`.
+    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError with `reason`; its detail starts with
+    `what`.
     """
     n = len(geometry.numbers)
     bonded = np.zeros((n, n), dtype=bool)
     for i, j in bonds:
         bonded[i, j] = True
         bonded[j, i] = True
-    across = (bonded.astype(int) @ bonded.astype(int)) > 0
+    n_common_neighbours = bonded.astype(int) @ bonded.astype(int)
+    formed_below = np.where(n_common_neighbours > 0, FORMED_ACROSS_ANGLE, FORMED)
     relative = _relative_distances(geometry)
-    formed = ~bonded & (relative < np.where(across, FORMED_ACROSS_ANGLE, FORMED))
-    for change, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
-        pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
+    broken = bonded & (relative > BROKEN)
+    formed = ~bonded & (relative < formed_below)
+    for change, is_changed in (("broke", broken), ("formed", formed)):
+        pairs = [(int(i), int(j)) for i, j in np.argwhere(is_changed) if i < j]
         if pairs:
             text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
             raise failure(reason, f"{what}{len(pairs)} bond(s) {change}: {text}", pairs=pairs)

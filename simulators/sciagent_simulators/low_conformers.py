@@ -1,14 +1,15 @@
 """The low conformers of a geometry protocol's search, each once, and Boltzmann averages over them.
 
-The conformers that `geometry.prepare` chooses from are relaxed in GFN2-xTB as it relaxes its one, so that a molecule
-with a single conformer has the geometry of `prepare`. Mirror images count as one conformer with two wells, since every
-method gives them the same energy.
+`starting_geometry.prepare` relaxes one of the conformers of a search in GFN2-xTB; here the others are relaxed in the
+same way. A molecule with a single conformer therefore has the geometry of `prepare`. Mirror images count as one
+conformer with two wells, since every method gives them the same energy.
 
-How far does an average depend on which conformers were found? A search embeds n conformers, of which the k-th was found
-c_k times. Another seed finds other ones. The distribution of its set of conformers is estimated by the bootstrap: n
-draws with replacement from the n that were found. The average over each possible set is computed, and their standard
-deviation is the repeatability of the average. A conformer that was found once is missing from 37 % of the searches, one
-that was found ten times from fewer than 0.01 %.
+How far does an average depend on which conformers were found? A search embeds n conformers and finds the k-th distinct
+conformer c_k times. A search from another seed finds another set of conformers. The distribution of this set is
+estimated by the bootstrap: n draws with replacement from the n embedded conformers. `ConformerPopulation.spread` in
+module `conformers` computes the average over each possible set; their standard deviation is the repeatability of the
+average. A conformer that was found once is missing from 37 % of the searches, one that was found ten times from fewer
+than 0.01 %.
 
 Energies and free energies are in eV, temperatures in K.
 
@@ -32,8 +33,8 @@ from sciagent_simulators.tblite_engine import energies
 
 Array = NDArray[np.float64]
 
-WINDOW = 4.0 * KCAL  # above the lowest in GFN2-xTB
-RELAXED_ALIKE = 3 * SAME_ENERGY  # two relaxations end at the same minimum with energies that differ by less
+WINDOW = 4.0 * KCAL  # eV above the lowest conformer in GFN2-xTB
+RELAXED_ALIKE = 3 * SAME_ENERGY  # eV; two relaxations to the same minimum end with energies that differ by less
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,31 +56,36 @@ def low_conformers(
     """Returns at most `most` conformers within WINDOW of the lowest in GFN2-xTB, and diagnostics.
 
     mol: RDKit molecule with defined stereo. protocol: one whose method is gfn2. A conformer that cannot be relaxed or
-    changes its bonds is left out. Raises SimulatorError as `geometry.search` does, and the first error of `finished`
-    if no conformer is left.
+    changes its bonds is left out. Raises SimulatorError as `starting_geometry.search` does, and the first error of
+    `finished` if no conformer is left.
     """
     starts, diagnostics = search(mol, charge, multiplicity, protocol, seed)
     solvation = Solvation(protocol.solvent) if protocol.solvent else None
-    alike = replace(symmetry(mol), reflections=is_achiral(mol))
-    single = energies(starts, solvation=solvation)
-    first, counts = distinct(starts, single, alike)
+    graph_symmetry = replace(symmetry(mol), reflections=is_achiral(mol))
+    start_energies = energies(starts, solvation=solvation)
+    distinct_starts, start_counts = distinct(starts, start_energies, graph_symmetry)
     relaxed = list[Geometry]()
     occurrences = list[int]()
     problems = list[SimulatorError]()
-    for k in first:
+    for k in distinct_starts:
         try:
-            relaxed.append(finished(mol, starts[k], protocol)[0])
-            occurrences.append(counts[k])
+            geometry, _ = finished(mol, starts[k], protocol)
         except SimulatorError as error:
             problems.append(error)
+        else:
+            relaxed.append(geometry)
+            occurrences.append(start_counts[k])
     if not relaxed:
         raise problems[0]
-    total = energies(relaxed, solvation=solvation)
-    kept, found = distinct(relaxed, total, alike, RELAXED_ALIKE, occurrences)
-    near = [k for k in kept if total[k] - total.min() <= WINDOW]
+    totals = energies(relaxed, solvation=solvation)
+    distinct_relaxed, counts = distinct(relaxed, totals, graph_symmetry, RELAXED_ALIKE, occurrences)
+    near = [k for k in distinct_relaxed if totals[k] - totals.min() <= WINDOW]
     chosen = near[:most]
     low = LowConformers(
-        [relaxed[k] for k in chosen], np.array([found[k] for k in chosen]), len(starts), len(near) - len(chosen)
+        geometries=[relaxed[k] for k in chosen],
+        found=np.array([counts[k] for k in chosen]),
+        embedded=len(starts),
+        left_out=len(near) - len(chosen),
     )
     return low, diagnostics | {"conformers_not_relaxed": len(problems)}
 
@@ -88,18 +94,22 @@ def degeneracies(mol: Any, geometries: list[Geometry], rotations_counted: bool) 
     """Returns the number of equivalent wells of each conformer, (k,).
 
     A conformer that differs from its mirror image counts twice, if both belong to one molecule. Wells that differ by a
-    permutation of equivalent atoms are counted up to a common factor (`Symmetry.copies`), unless rotations_counted says
-    that the energies are free energies with the rotational symmetry number, which counts them.
+    permutation of equivalent atoms are counted up to a common factor (`Symmetry.copies`). rotations_counted: the
+    energies are free energies with the rotational symmetry number, which already counts such wells; then only mirror
+    images are counted here.
     """
-    alike = symmetry(mol)
-    achiral = is_achiral(mol)
-    numbers = []
+    graph_symmetry = symmetry(mol)
+    has_mirror_images = is_achiral(mol)
+    well_counts = []
     for geometry in geometries:
-        image = geometry.positions * [1.0, 1.0, -1.0]
-        two = achiral and alike.distance(image, geometry.positions) >= SAME_DISTANCE
-        copies = 1.0 if rotations_counted else alike.copies(geometry.positions, SAME_DISTANCE)
-        numbers.append(copies * (2.0 if two else 1.0))
-    return np.array(numbers)
+        n_wells = 1.0
+        if not rotations_counted:
+            n_wells = graph_symmetry.copies(geometry.positions, SAME_DISTANCE)
+        mirror_image = geometry.positions * [1.0, 1.0, -1.0]
+        if has_mirror_images and graph_symmetry.distance(mirror_image, geometry.positions) >= SAME_DISTANCE:
+            n_wells *= 2.0
+        well_counts.append(n_wells)
+    return np.array(well_counts)
 
 
 def is_achiral(mol: Any) -> bool:

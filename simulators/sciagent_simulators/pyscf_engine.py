@@ -20,9 +20,9 @@ J. Chem. Inf. Model. 59, 4814 (2019).
 Is the closed-shell singlet the ground state? A cheap screen decides, then two calculations in doubtful cases. The
 screen is the lowest triplet excitation in the Tamm-Dancoff approximation on a coarse grid. Lowest triplets at
 PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular cyclobutadiene 1.04, nitrosobenzene 0.37
-(both have a broken-symmetry solution 0.016 eV lower). Above SAFE the restricted solution is taken as stable. Below SAFE
-two calculations decide: the triplet, and the broken-symmetry singlet from mixed frontier orbitals. PySCF's
-`stability()` gives the same answer at 13 times the cost of the SCF (benzene, 80 s); the screen costs about one.
+(both have a broken-symmetry solution 0.016 eV lower). Above SAFE_TRIPLET the restricted solution is taken as stable.
+Below it two calculations decide: the triplet, and the broken-symmetry singlet from mixed frontier orbitals. PySCF's
+`stability()` gives the same answer at 13 times the cost of the SCF (benzene, 80 s); the screen costs about one SCF.
 
 Does one determinant describe it? A two-determinant model of frontier orbital pairs answers. In PBE0 the restricted
 solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that this
@@ -64,11 +64,13 @@ from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 Array = NDArray[np.float64]
 
 VV10_COARSER = 3  # levels by which the grid of VV10 is coarser, since its cost grows with the square of the points
-STEP = 1e-4  # bohr, for the Hessian of the corrections
+CORRECTIONS_STEP = 1e-4  # bohr; displacement of an atom in the Hessian of the corrections
 VDZP = "vdzp"
-_FILE = Path(__file__).parent / "basis_sets" / "vdzp.nwchem"
-_AUXILIARY = {VDZP: "def2-universal-jkfit"}  # for density fitting, where PySCF has no default
-_POTENTIALS = {"def2-mtzvpp": "def2-tzvpp"}  # the basis set whose core potentials are used, if not its own
+_VDZP_FILE = Path(__file__).parent / "basis_sets" / "vdzp.nwchem"
+_AUXILIARY_BASES = {VDZP: "def2-universal-jkfit"}
+"""{basis set: auxiliary basis set for density fitting}, where PySCF has no default."""
+_CORE_POTENTIAL_BASES = {"def2-mtzvpp": "def2-tzvpp"}
+"""{basis set: the basis set whose core potentials it uses}, where PySCF has none under its own name."""
 
 
 @dataclass(frozen=True)
@@ -90,32 +92,38 @@ COMPOSITES = {
 """The composite methods by the lower-case name that is the `functional` of their settings."""
 
 
-def auxiliary(basis: str) -> str | None:
+def auxiliary_basis(basis: str) -> str | None:
     """Returns the auxiliary basis set for density fitting; None for PySCF's default."""
-    return _AUXILIARY.get(basis)
+    return _AUXILIARY_BASES.get(basis)
 
 
 def basis_and_potentials(basis: str, symbols: list[str], heavy: list[str]) -> tuple[Any, Mapping[str, Any]]:
-    """Returns PySCF's `basis` and `ecp` for these elements. heavy: those that have a core potential in def2.
+    """Returns PySCF's arguments `basis` and `ecp` for a molecule of the elements `symbols`.
 
+    heavy: the elements among them that have a core potential in def2.
     Raises pyscf.lib.exceptions.BasisNotFoundError for an element that vDZP lacks.
     """
     if basis != VDZP:
-        return basis, dict.fromkeys(heavy, _POTENTIALS.get(basis, basis))
-    elements = {symbol: _vdzp(symbol) for symbol in symbols}
-    return {s: functions for s, (functions, _) in elements.items()}, {
-        s: core for s, (_, core) in elements.items() if core
-    }
+        return basis, dict.fromkeys(heavy, _CORE_POTENTIAL_BASES.get(basis, basis))
+    functions: dict[str, Any] = {}
+    core_potentials: dict[str, Any] = {}
+    for symbol in symbols:
+        functions[symbol], core_potential = _vdzp(symbol)
+        if core_potential:
+            core_potentials[symbol] = core_potential
+    return functions, core_potentials
 
 
 @cache
 def _vdzp(symbol: str) -> tuple[Any, Any]:
-    """Returns the basis functions and the core potential, or None, of an element."""
+    """Returns an element's basis functions and its core potential; None for an element without core potential."""
     from pyscf.gto.basis import parse_nwchem, parse_nwchem_ecp
 
-    functions, _, potentials = _FILE.read_text(encoding="utf-8").partition("\nECP\n")
-    core = parse_nwchem_ecp.parse(potentials, symbol) if f"\n{symbol} nelec" in f"\n{potentials}" else None
-    return parse_nwchem.parse(functions, symbol), core
+    functions, _, potentials = _VDZP_FILE.read_text(encoding="utf-8").partition("\nECP\n")
+    core_potential = None
+    if f"\n{symbol} nelec" in f"\n{potentials}":
+        core_potential = parse_nwchem_ecp.parse(potentials, symbol)
+    return parse_nwchem.parse(functions, symbol), core_potential
 
 
 def set_method(mf: Any, settings: DftSettings) -> None:
@@ -129,7 +137,7 @@ def set_method(mf: Any, settings: DftSettings) -> None:
     mf.xc = composite.functional
     mf.disp = composite.dispersion
     mf.nlc = False
-    if composite.dispersion is None:
+    if composite.dispersion is None:  # PySCF asks these two functions for the dispersion energy
         mol = mf.mol
         mf.do_disp = lambda disp=None: True
         mf.get_dispersion = lambda *_, **__: corrections(mol)[0]
@@ -137,56 +145,60 @@ def set_method(mf: Any, settings: DftSettings) -> None:
 
 def gradient(mf: Any, settings: DftSettings) -> Any:
     """Returns the object that computes the gradient of a mean field, with the corrections of a composite method."""
-    slope = mf.nuc_grad_method()
-    slope.verbose = 0
+    gradient_method = mf.nuc_grad_method()
+    gradient_method.verbose = 0
     if _is_corrected(settings):
-        slope.get_dispersion = lambda *_, **__: corrections(mf.mol)[1]
-    return slope
+        gradient_method.get_dispersion = lambda *_, **__: corrections(mf.mol)[1]
+    return gradient_method
 
 
 def hessian(mf: Any, settings: DftSettings) -> Any:
     """Returns the object that computes the Hessian of a mean field, with the corrections of a composite method."""
-    second = mf.Hessian()
-    second.verbose = 0
+    hessian_method = mf.Hessian()
+    hessian_method.verbose = 0
     if _is_corrected(settings):
-        second.get_dispersion = lambda *_, **__: _second_derivatives(mf.mol)
-    return second
+        hessian_method.get_dispersion = lambda *_, **__: _corrections_hessian(mf.mol)
+    return hessian_method
 
 
 def _is_corrected(settings: DftSettings) -> bool:
+    """Returns whether the energy contains `corrections`, which PySCF does not compute itself."""
     composite = COMPOSITES.get(settings.functional)
     return composite is not None and composite.dispersion is None
 
 
 def corrections(mol: Any) -> tuple[float, Array]:
-    """Returns D4 and counterpoise correction of r2SCAN-3c, hartree, and their gradient, n x 3, hartree/bohr."""
+    """Returns the D4 and counterpoise corrections of r2SCAN-3c summed, hartree, and the gradient of the sum.
+
+    The gradient is n x 3, hartree/bohr.
+    """
     from pyscf.dispersion.dftd4 import DFTD4Dispersion
     from pyscf.dispersion.gcp import GCP
 
-    parts = (
-        DFTD4Dispersion(mol, xc="r2scan-3c", ga=2.0, gc=1.0).get_dispersion(grad=True),
-        GCP(mol, method="r2scan3c").get_counterpoise(grad=True),
-    )
-    return sum(float(part["energy"]) for part in parts), np.sum([part["gradient"] for part in parts], axis=0)
+    dispersion = DFTD4Dispersion(mol, xc="r2scan-3c", ga=2.0, gc=1.0).get_dispersion(grad=True)
+    counterpoise = GCP(mol, method="r2scan3c").get_counterpoise(grad=True)
+    energy = float(dispersion["energy"]) + float(counterpoise["energy"])
+    return energy, np.sum([dispersion["gradient"], counterpoise["gradient"]], axis=0)
 
 
-def _second_derivatives(mol: Any) -> Array:
-    """Returns the Hessian of the corrections, n x n x 3 x 3, by central differences."""
+def _corrections_hessian(mol: Any) -> Array:
+    """Returns the Hessian of the corrections, n x n x 3 x 3, hartree/bohr^2, by central differences."""
     moved = mol.copy()
     start = np.asarray(mol.atom_coords())
     result = np.zeros((mol.natm, mol.natm, 3, 3))
     for atom, axis in np.ndindex(start.shape):
-        ends = []
+        gradients = []
         for sign in (1, -1):
             positions = start.copy()
-            positions[atom, axis] += sign * STEP
+            positions[atom, axis] += sign * CORRECTIONS_STEP
             moved.set_geom_(positions, unit="bohr")
-            ends.append(corrections(moved)[1])
-        result[atom, :, axis, :] = (ends[0] - ends[1]) / (2 * STEP)
+            gradients.append(corrections(moved)[1])
+        result[atom, :, axis, :] = (gradients[0] - gradients[1]) / (2 * CORRECTIONS_STEP)
     return result
 
 
-# With PySCF's default, sqrt(conv_tol), orbital energies vary by 5e-4 eV and dipoles by 9e-4 D with the initial guess.
+# Limit of the norm of the orbital gradient, in hartree. With PySCF's default, sqrt(conv_tol), orbital energies vary by
+# 5e-4 eV and dipoles by 9e-4 D with the initial guess.
 GRADIENT_TOLERANCE = 1e-5
 ECP_ABOVE = 36  # the def2 basis sets have effective core potentials for elements beyond krypton
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
@@ -200,18 +212,21 @@ class DftSettings:
     functional: str = "pbe0"
     """Name of the functional in PySCF's spelling, or of a composite method."""
     basis: str = "def2-svp"
-    """Name of the basis set in PySCF's spelling, or `vdzp`; that of its own for a composite method."""
+    """Name of the basis set in PySCF's spelling, or `vdzp`. A composite method needs the basis set in COMPOSITES."""
     grid_level: int = 3
+    """Level of PySCF's integration grid, 0 (coarsest) to 9."""
     conv_tol: float = 1e-8
     """Convergence of the energy, hartree."""
     max_cycles: int = 100
+    """Largest number of cycles of each attempt at the self-consistent field."""
     dispersion: str | None = None
     """`d3bj`, `d4` (both need pyscf-dispersion) or None."""
     solvent: str | None = None
-    """A solvent's name in `pyscf_solvent`, or None for the gas phase."""
+    """One of PYSCF_SOLVENTS in module `solvents`, or None for the gas phase."""
     solvent_model: str = "SMD"
+    """One of `SolventModel` in module `solvents`; it has no effect in the gas phase."""
     spin_check: Literal["auto", "always", "off"] = "auto"
-    """When a singlet is tested by module `spin_check`."""
+    """When the two calculations of `check_spin` test a singlet. `auto`: only if the cheap screen leaves a doubt."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +246,7 @@ class DftResult:
 
     @property
     def gap(self) -> float | None:
+        """LUMO minus HOMO, eV; None without a LUMO."""
         return None if self.lumo is None else self.lumo - self.homo
 
 
@@ -243,7 +259,9 @@ def single_point(
     """
     _, result = ground_state(geometry, settings, checkpoint, threads)
     if geometry.charge < 0 and result.homo > 0:
-        hint = "" if settings.basis.endswith("d") else f"; {settings.basis} has no diffuse functions, which anions need"
+        hint = ""
+        if not settings.basis.endswith("d"):  # as def2-SVPD, the basis sets with diffuse functions
+            hint = f"; {settings.basis} has no diffuse functions, which anions need"
         raise failure(
             Reason.ANION_UNBOUND,
             f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis{hint}",
@@ -310,7 +328,8 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     """Returns a mean field with density fitting and solvent: restricted for singlets, unrestricted otherwise."""
     from pyscf import dft
 
-    mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit(auxbasis=auxiliary(settings.basis))
+    kohn_sham = dft.UKS(mol) if mol.spin else dft.RKS(mol)
+    mf = kohn_sham.density_fit(auxbasis=auxiliary_basis(settings.basis))
     set_method(mf, settings)
     mf.grids.level = settings.grid_level
     mf.conv_tol = settings.conv_tol
@@ -322,7 +341,8 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
 def check_energy(energy: float, mol: Any, geometry: Geometry) -> None:
     """Checks that the energy (hartree) is near the sum of the energies of the neutral atoms in the same basis.
 
-    Theirs are spherically averaged and restricted Hartree-Fock, above the true ones of open shells: by 0.6 for oxygen.
+    The energies of the atoms are spherically averaged, restricted Hartree-Fock energies. For open shells they lie above
+    the true energies: by 0.6 for oxygen.
     Allowed above the sum: 1 + q^2 hartree (ionisation) and 0.05 per electron (local functionals lie above
     Hartree-Fock). Allowed below it: 0.5 per atom (the strongest bond, CO, has 0.41) and 0.1 per electron (correlation
     and open shells; manganese uses 2.1 of its 3.0, the most that was seen).
@@ -330,18 +350,19 @@ def check_energy(energy: float, mol: Any, geometry: Geometry) -> None:
     """
     from pyscf.scf.atom_hf import get_atm_nrhf
 
-    atoms = get_atm_nrhf(mol)
-    free = sum(float(atoms[symbol][0]) for symbol in geometry.atoms.symbols)
-    low = free - 0.5 * len(geometry.numbers) - 0.1 * geometry.electrons
-    high = free + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
+    atomic_results = get_atm_nrhf(mol)
+    free_atoms = sum(float(atomic_results[symbol][0]) for symbol in geometry.atoms.symbols)
+    low = free_atoms - 0.5 * len(geometry.numbers) - 0.1 * geometry.electrons
+    high = free_atoms + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
     if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
         raise failure(
             Reason.IMPLAUSIBLE_ENERGY,
-            f"{energy:.3f} hartree; the free atoms have {free:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
+            f"{energy:.3f} hartree; the free atoms have {free_atoms:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
         )
 
 
 def _check_contamination(mf: Any, geometry: Geometry) -> float:
+    """Returns <S^2>. Raises SimulatorError unstable (spin_contaminated)."""
     s_squared = float(mf.spin_square()[0])
     spin = geometry.unpaired / 2
     if s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
@@ -354,53 +375,48 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
 
 
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
+    """Returns the values of a converged mean field in the units of `DftResult`."""
     energies = np.asarray(mf.mo_energy)
     occupations = np.asarray(mf.mo_occ)
-    virtual = energies[occupations == 0]
-    dipole = (
-        np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
-    )
+    empty_levels = energies[occupations == 0]
+    lumo = float(empty_levels.min()) * HARTREE if empty_levels.size else None
+    dipole_about_origin = np.asarray(mf.dip_moment(unit="au", verbose=0))
+    dipole = dipole_about_origin - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
     return DftResult(
         energy=float(mf.e_tot) * HARTREE,
         homo=float(energies[occupations > 0].max()) * HARTREE,
-        lumo=float(virtual.min()) * HARTREE if virtual.size else None,
+        lumo=lumo,
         dipole=float(np.linalg.norm(dipole)) * DEBYE,
         diagnostics=diagnostics,
     )
 
 
-SAFE = 1.5  # eV
-LOWER = 1e-4  # hartree; a broken-symmetry solution must be lower by more than this
-COARSE = 1  # grid level at which the solutions are compared
-NEAR_DEGENERATE = 0.2
-OCCUPIED = 6
-EMPTY = 24  # numbers of frontier orbitals; diffuse functions add many empty orbitals at low energy
+SAFE_TRIPLET = 1.5  # eV; above it the lowest triplet excitation proves the restricted solution stable
+MIN_LOWERING = 1e-4  # hartree; a broken-symmetry solution must be lower by more than this
+COMPARISON_GRID_LEVEL = 1  # level of the grid on which the energies of the solutions are compared
+MAX_PAIR_OCCUPATION = 0.2  # electrons; with more in an empty orbital one determinant does not describe the state
+N_OCCUPIED_FRONTIER = 6
+N_EMPTY_FRONTIER = 24  # more than of the occupied ones, since diffuse functions add many at low energy
 
 
 def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
-    """Returns the energy of the screen and, if they were computed, both comparisons, eV.
+    """Returns diagnostics: the pair occupation, the screen's excitation and, if computed, both comparisons, eV.
 
     mf: a converged restricted mean field. Raises SimulatorError unstable (near_degenerate, triplet_ground_state,
     scf_unstable), not_converged (scf_not_converged).
     """
-    occupied = int(np.count_nonzero(mf.mo_occ))
-    if occupied == len(mf.mo_occ):
+    n_occupied = int(np.count_nonzero(mf.mo_occ))
+    if n_occupied == len(mf.mo_occ):
         return {"skipped": "no empty orbital"}
     diagnostics: dict[str, Any] = pair_occupation(mf)
-    screen = lowest_triplet(mf)
-    diagnostics["triplet_tda"] = screen
-    if settings.spin_check == "auto" and screen > SAFE:
+    triplet_excitation = lowest_triplet(mf)
+    diagnostics["triplet_tda"] = triplet_excitation
+    if settings.spin_check == "auto" and triplet_excitation > SAFE_TRIPLET:
         return _one_determinant(diagnostics)
-    reference = _energy(mf, settings, mf.make_rdm1())
     orbitals = np.asarray(mf.mo_coeff)
-    parallel = np.array([c @ c.T for c in (orbitals[:, : occupied + 1], orbitals[:, : occupied - 1])])
-    homo = orbitals[:, occupied - 1]
-    lumo = orbitals[:, occupied]
-    rest = orbitals[:, : occupied - 1]
-    # HOMO and LUMO rotated by +45 degrees for alpha and -45 for beta, to break the spin symmetry
-    turned = (np.column_stack([rest, (homo + sign * lumo) / np.sqrt(2)]) for sign in (1, -1))
-    triplet = _energy(mf, settings, parallel, 2, reference)
-    broken = _energy(mf, settings, np.array([c @ c.T for c in turned]), 0, reference)
+    reference = _energy(mf, settings, mf.make_rdm1())
+    triplet = _energy(mf, settings, _triplet_density(orbitals, n_occupied), 2, reference)
+    broken = _energy(mf, settings, _broken_symmetry_density(orbitals, n_occupied), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
     # The triplet of a singlet diradical (p-benzyne) lies below the restricted but above the broken-symmetry solution.
@@ -410,7 +426,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
             f"the triplet lies {(reference - triplet) * HARTREE:.3f} eV below the singlet",
             spin_check=diagnostics,
         )
-    if broken < reference - LOWER:
+    if broken < reference - MIN_LOWERING:
         raise failure(
             Reason.SCF_UNSTABLE,
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
@@ -419,9 +435,35 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     return _one_determinant(diagnostics)
 
 
+def _triplet_density(orbitals: Array, n_occupied: int) -> Array:
+    """Returns alpha and beta density matrices, (2, n, n), with one electron moved from beta HOMO to alpha LUMO."""
+    alpha = orbitals[:, : n_occupied + 1]
+    beta = orbitals[:, : n_occupied - 1]
+    return np.array([alpha @ alpha.T, beta @ beta.T])
+
+
+def _broken_symmetry_density(orbitals: Array, n_occupied: int) -> Array:
+    """Returns alpha and beta density matrices, (2, n, n), of a singlet without spin symmetry.
+
+    HOMO and LUMO are mixed: rotated by +45 degrees for alpha and by -45 degrees for beta.
+    """
+    homo = orbitals[:, n_occupied - 1]
+    lumo = orbitals[:, n_occupied]
+    lower_orbitals = orbitals[:, : n_occupied - 1]
+    densities = []
+    for sign in (1, -1):
+        mixed = (homo + sign * lumo) / np.sqrt(2)
+        filled = np.column_stack([lower_orbitals, mixed])
+        densities.append(filled @ filled.T)
+    return np.array(densities)
+
+
 def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
-    """Checks that one determinant describes the state; a stable restricted solution can fail (ozone)."""
-    if diagnostics["pair_occupation"] > NEAR_DEGENERATE:
+    """Returns the diagnostics if one determinant describes the state; a stable restricted solution can fail (ozone).
+
+    Raises SimulatorError unstable (near_degenerate).
+    """
+    if diagnostics["pair_occupation"] > MAX_PAIR_OCCUPATION:
         raise failure(
             Reason.NEAR_DEGENERATE,
             f"{diagnostics['pair_occupation']:.2f} electrons would leave {diagnostics['pair']}: "
@@ -434,33 +476,39 @@ def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
 def pair_occupation(mf: Any) -> dict[str, Any]:
     """Returns `pair_occupation`, the largest n (0 to 2 electrons), and `pair`, its orbitals, such as HOMO-1 > LUMO.
 
-    mf: a converged restricted mean field with density fitting.
+    mf: a converged restricted mean field with density fitting. The docstring of the module has the formulas.
     """
     from pyscf import lib
 
     coefficients = np.asarray(mf.mo_coeff)
-    occupied = int(np.count_nonzero(mf.mo_occ))
-    inner = coefficients[:, max(0, occupied - OCCUPIED) : occupied]
-    outer = coefficients[:, occupied : occupied + EMPTY]
-    both = np.column_stack([inner, outer])
+    n_occupied = int(np.count_nonzero(mf.mo_occ))
+    occupied = coefficients[:, max(0, n_occupied - N_OCCUPIED_FRONTIER) : n_occupied]
+    empty = coefficients[:, n_occupied : n_occupied + N_EMPTY_FRONTIER]
+    frontier = np.column_stack([occupied, empty])
     coulomb, exchange = mf.with_df.get_jk(mf.make_rdm1())
     fock = mf.get_hcore() + coulomb - 0.5 * exchange
     if hasattr(mf, "with_solvent"):
         fock = fock + mf.with_solvent.v
-    levels = np.einsum("pi,pq,qi->i", both, fock, both)
-    blocks = [np.einsum("Lpq,pi,qj->Lij", lib.unpack_tril(b), both, both, optimize=True) for b in mf.with_df.loop()]
+    levels = np.einsum("pi,pq,qi->i", frontier, fock, frontier)  # f_ii
+    blocks = []
+    for packed in mf.with_df.loop():
+        integrals = lib.unpack_tril(packed)
+        blocks.append(np.einsum("Lpq,pi,qj->Lij", integrals, frontier, frontier, optimize=True))
     fitted = np.concatenate(blocks)
     charges = np.einsum("Lii->Li", fitted)
-    direct = charges.T @ charges
-    n = inner.shape[1]
-    mixed = fitted[:, :n, n:]
-    coupling = np.einsum("Lia,Lia->ia", mixed, mixed)
-    own = np.diag(direct)
-    gap = 2 * (levels[None, n:] - levels[:n, None]) + own[:n, None] + own[None, n:] - 4 * direct[:n, n:] + 2 * coupling
-    ratio = (np.sqrt(gap**2 + 4 * coupling**2) - gap) / (2 * np.maximum(coupling, 1e-12))
-    filling = 2 * ratio**2 / (1 + ratio**2)
-    i, a = (int(k) for k in np.unravel_index(int(filling.argmax()), filling.shape))
-    return {"pair_occupation": float(filling[i, a]), "pair": transition(n - 1 - i, a)}
+    direct = charges.T @ charges  # (ii|jj)
+    repulsion = np.diag(direct)  # (ii|ii)
+    n = occupied.shape[1]  # index of the first empty orbital in `frontier`
+    transitions = fitted[:, :n, n:]
+    coupling = np.einsum("Lia,Lia->ia", transitions, transitions)  # K
+    gap = 2 * (levels[None, n:] - levels[:n, None])  # D, in four steps
+    gap = gap + repulsion[:n, None] + repulsion[None, n:]
+    gap = gap - 4 * direct[:n, n:]
+    gap = gap + 2 * coupling
+    ratio = (np.sqrt(gap**2 + 4 * coupling**2) - gap) / (2 * np.maximum(coupling, 1e-12))  # c
+    occupation = 2 * ratio**2 / (1 + ratio**2)  # n
+    i, a = (int(k) for k in np.unravel_index(int(occupation.argmax()), occupation.shape))
+    return {"pair_occupation": float(occupation[i, a]), "pair": transition(n - 1 - i, a)}
 
 
 def lowest_triplet(mf: Any) -> float:
@@ -471,7 +519,8 @@ def lowest_triplet(mf: Any) -> float:
     from pyscf import dft, tdscf
 
     # A triplet excitation does not change the density, so the solvent does not respond.
-    coarse = (mf.undo_solvent() if hasattr(mf, "with_solvent") else mf).copy()
+    in_gas_phase = mf.undo_solvent() if hasattr(mf, "with_solvent") else mf
+    coarse = in_gas_phase.copy()
     coarse.chkfile = None
     coarse.grids = dft.gen_grid.Grids(mf.mol)
     coarse.grids.level = 0
@@ -483,34 +532,37 @@ def lowest_triplet(mf: Any) -> float:
     excitation.verbose = 0
     run_lowest(excitation)
     if not np.all(excitation.converged):
-        return 0.0  # without convergence the two calculations decide
+        return 0.0  # below SAFE_TRIPLET, so that the two calculations decide
     return float(np.min(excitation.e)) * HARTREE
 
 
 def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, reference: float | None = None) -> float:
-    """Returns the energy of the solution from `density` on the grid of the comparison, hartree.
+    """Returns the energy, hartree, of the solution that starts from `density`, on the grid of the comparison.
 
     spin: unpaired electrons. reference: the restricted energy; without it the calculation is restricted.
+    Raises SimulatorError not_converged (scf_not_converged).
     """
     from pyscf import dft
-
-    from sciagent_simulators.solvents import in_solvent
 
     mol = mf.mol.copy()
     mol.spin = spin
     mol.build(False, False)
-    solver = (dft.RKS(mol) if reference is None else dft.UKS(mol)).density_fit()
+    kohn_sham = dft.RKS(mol) if reference is None else dft.UKS(mol)
+    solver = kohn_sham.density_fit()
     solver.with_df = mf.with_df
     set_method(solver, settings)
-    solver.grids.level = COARSE
+    solver.grids.level = COMPARISON_GRID_LEVEL
     solver.conv_tol = 1e-6
     solver.max_cycle = settings.max_cycles
     solver = in_solvent(solver, settings.solvent, settings.solvent_model)
-    for second_order in (False, True):
-        solver, density = (solver.newton(), solver.make_rdm1()) if second_order else (solver, density)
+    for is_second_order in (False, True):
+        if is_second_order:
+            density = solver.make_rdm1()
+            solver = solver.newton()
         solver.chkfile = None
         solver.kernel(dm0=density)
         # An unconverged energy below the reference decides too, since the converged energy is even lower.
-        if solver.converged or (reference is not None and solver.e_tot < reference - LOWER):
+        is_below_reference = reference is not None and solver.e_tot < reference - MIN_LOWERING
+        if solver.converged or is_below_reference:
             return float(solver.e_tot)
     raise failure(Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge")

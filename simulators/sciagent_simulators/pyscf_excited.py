@@ -32,12 +32,12 @@ NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV 
 OVERLAP_HYBRID = 0.3
 OVERLAP_LOCAL = 0.4
 NEAR = 0.02  # eV; excitations closer than this share their oscillator strength arbitrarily
-GRID_BLOCK = 20000
+GRID_BLOCK = 20000  # grid points at a time
 RESIDUAL = 1e-3  # hartree; against 1e-5, S1 changes by 2e-5 eV and f by 0.001, at half of the cost (coumarin)
 
 # beyond the number of states: with one vector per state formaldehyde's third and coumarin's first are missed
 EXTRA_TRIALS = 4
-SHARE = 0.2  # share of the free memory for a block of integrals and the arrays contracted with it
+MEMORY_SHARE = 0.2  # share of the free memory for a block of integrals and the arrays contracted with it
 CYCLES = 200
 
 
@@ -148,6 +148,7 @@ def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
 
 
 def _main(amplitudes: Any, occupied: int) -> str:
+    """Returns the largest transition and its share, such as `HOMO > LUMO 0.95`. occupied: number of orbitals."""
     share = amplitudes**2 / (amplitudes**2).sum()
     i, a = (int(k) for k in np.unravel_index(int(share.argmax()), share.shape))
     return f"{transition(occupied - 1 - i, a)} {share[i, a]:.2f}"
@@ -155,7 +156,9 @@ def _main(amplitudes: Any, occupied: int) -> str:
 
 def transition(below: int, above: int) -> str:
     """Returns the name of a pair of orbitals, such as HOMO-1 > LUMO; both numbers count from the frontier."""
-    return f"HOMO{-below or ''} > LUMO{f'+{above}' if above else ''}"
+    occupied = f"HOMO-{below}" if below else "HOMO"
+    empty = f"LUMO+{above}" if above else "LUMO"
+    return f"{occupied} > {empty}"
 
 
 def run_lowest(solver: Any, full: bool = False) -> None:
@@ -239,7 +242,9 @@ def _blocks(fitted: Any, nao: int, width: int) -> Iterator[np.ndarray]:
     """Yields the fitted integrals in blocks of auxiliary functions, (rows, nao, nao)."""
     from pyscf import lib
 
-    left = max(200.0, fitted.max_memory - lib.current_memory()[0])  # MB
-    rows = max(4, min(int(fitted.blockdim), int(SHARE * left * 1e6 / 8 / (nao * (nao + 2 * width)))))
+    free_memory = max(200.0, fitted.max_memory - lib.current_memory()[0])  # MB
+    numbers_per_row = nao * (nao + 2 * width)
+    rows_in_memory = int(MEMORY_SHARE * free_memory * 1e6 / 8 / numbers_per_row)
+    rows = max(4, min(int(fitted.blockdim), rows_in_memory))
     for packed in fitted.loop(rows):
         yield lib.unpack_tril(packed)

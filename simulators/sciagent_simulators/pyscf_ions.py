@@ -77,25 +77,27 @@ def ion(
     Raises SimulatorError as `ground_state` and `relax` do, and unstable (cation_dissociated, anion_dissociated).
     """
     # one unpaired electron fewer, if the molecule has any, and one more
-    spins = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
-    ions = [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in spins]
-    states = [s for s in ions if spin_fault(s.electrons, s.multiplicity) is None]
+    multiplicities = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
+    ions = [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in multiplicities]
+    states = [state for state in ions if spin_fault(state.electrons, state.multiplicity) is None]
     if not states:
         raise failure(Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}")
-    found: list[Ion] = []
+    computed: list[Ion] = []
     problems: list[SimulatorError] = []
     for state in states:
-        stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}") if checkpoint else None
+        stem = None
+        if checkpoint:
+            stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}")
         try:
-            found.append(_state(state, molecule, change, settings, relaxation, stem, threads))
+            computed.append(_computed(state, molecule, change, settings, relaxation, stem, threads))
         except SimulatorError as error:
             problems.append(error)
-    if not found:
+    if not computed:
         raise problems[0]
-    return min(found, key=lambda state: state.energy)
+    return min(computed, key=lambda one: one.energy)
 
 
-def _state(
+def _computed(
     state: Geometry,
     molecule: DftResult,
     change: int,
@@ -104,12 +106,13 @@ def _state(
     stem: Path | None,
     threads: int,
 ) -> Ion:
+    """Returns the ion with the charge and multiplicity of `state`. stem: of its checkpoint files."""
     facts: dict[str, Any] = {"charge": state.charge, "multiplicity": state.multiplicity}
     if relaxation is not None:
-        state, how = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)
+        state, relaxation_facts = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)
         reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
         check_bonds(state, relaxation.bonds, reason, "relaxed, the ion is another molecule: ")
-        facts |= how
+        facts |= relaxation_facts
     _, result = ground_state(state, settings, stem.with_suffix(".chk") if stem else None, threads)
     energy = result.energy - molecule.energy
     facts |= {"homo": result.homo, **result.diagnostics}
@@ -121,19 +124,19 @@ def _state(
 
 Numbers = NDArray[np.float64]
 
-ENOUGH = 0.99  # sum of the probabilities of the ranks that are computed
+COVERED_PROBABILITY = 0.99  # sum of the probabilities of the ranks that are computed
 
 
 def lowest_probabilities(n: int) -> Numbers:
     """Returns (n,) the probability that the conformer of each rank is the lowest of n draws with replacement."""
-    left = np.arange(n, -1, -1) / n
-    probabilities: Numbers = left[:-1] ** n - left[1:] ** n
+    share_from_rank = np.arange(n, -1, -1) / n  # share of the conformers from each rank up: 1 to 0
+    probabilities: Numbers = share_from_rank[:-1] ** n - share_from_rank[1:] ** n
     return probabilities
 
 
 def ranks_that_matter(n: int) -> int:
     """Returns how many of the lowest ranks hold 99 % of the probability: 4 of 10."""
-    return int(np.searchsorted(np.cumsum(lowest_probabilities(n)), ENOUGH) + 1)
+    return int(np.searchsorted(np.cumsum(lowest_probabilities(n)), COVERED_PROBABILITY) + 1)
 
 
 def spread(values: Sequence[Numbers | float | None], n: int) -> float | None:

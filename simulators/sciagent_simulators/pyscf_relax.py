@@ -66,7 +66,7 @@ def relax(
     gradients = Gradients(geometry, settings, checkpoint.with_suffix(".chk") if checkpoint else None)
     file = checkpoint.with_suffix(".npz") if checkpoint else None
     state = _restore(file, len(geometry.numbers))
-    done = int(state["taken"]) if state else 0
+    n_steps_before = int(state["taken"]) if state else 0
     with lib.with_omp_threads(threads):
         if state is None:
             start = xtb_hessian(geometry) if curvature else None
@@ -74,7 +74,7 @@ def relax(
                 start = UNKNOWN * np.eye(geometry.positions.size)
             forces = gradients.at(geometry.positions)[1]
             state = {"positions": geometry.positions, "forces": forces, "hessian": start, "taken": np.array(0.0)}
-        while (force := _largest(state["forces"])) > fmax and state["taken"] < max_steps:
+        while _largest(state["forces"]) > fmax and state["taken"] < max_steps:
             step = newton_step(state["hessian"], state["forces"])
             positions = state["positions"] + step
             check(geometry.moved(positions))
@@ -82,9 +82,8 @@ def relax(
             hessian = updated(state["hessian"], step.ravel(), (state["forces"] - forces).ravel())
             state = {"positions": positions, "forces": forces, "hessian": hessian, "taken": state["taken"] + 1}
             if file is not None:
-                with (part := file.with_suffix(".part")).open("wb") as stream:
-                    np.savez(stream, allow_pickle=False, **state)
-                part.replace(file)
+                _save(state, file)
+    force = _largest(state["forces"])
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
@@ -92,14 +91,15 @@ def relax(
             f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}",
             **facts,
         )
-    facts |= {"dft_gradients": gradients.count, "resumed_at_step": done}
+    facts |= {"dft_gradients": gradients.count, "resumed_at_step": n_steps_before}
     return geometry.moved(state["positions"]), facts
 
 
 def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
     """Returns the step to the minimum of the quadratic model, n x 3, angstrom; no atom moves beyond LARGEST_STEP."""
     values, modes = np.linalg.eigh(hessian)
-    step: Matrix = (modes @ ((forces.ravel() @ modes) / np.maximum(values, FLATTEST))).reshape(-1, 3)
+    along_modes = (forces.ravel() @ modes) / np.maximum(values, FLATTEST)
+    step: Matrix = (modes @ along_modes).reshape(-1, 3)
     return step * min(1.0, LARGEST_STEP / max(_largest(step), 1e-12))
 
 
@@ -166,7 +166,16 @@ def xtb_hessian(geometry: Geometry) -> Matrix | None:
 
 
 def _largest(vectors: Matrix) -> float:
+    """Returns the largest norm of the vectors, n x 3."""
     return float(np.linalg.norm(vectors, axis=1).max())
+
+
+def _save(state: dict[str, Matrix], file: Path) -> None:
+    """Writes the state to the file, which is replaced in one step."""
+    partial = file.with_suffix(".part")
+    with partial.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **state)
+    partial.replace(file)
 
 
 def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
@@ -175,8 +184,8 @@ def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
         return None
     shapes = {"positions": (n, 3), "forces": (n, 3), "hessian": (3 * n, 3 * n), "taken": ()}
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), file.open("rb") as stream:
-        kept = np.load(stream, allow_pickle=False)
-        arrays = {name: np.asarray(kept[name], dtype=float) for name in shapes}
+        saved = np.load(stream, allow_pickle=False)
+        arrays = {name: np.asarray(saved[name], dtype=float) for name in shapes}
         if all(arrays[name].shape == shape and np.isfinite(arrays[name]).all() for name, shape in shapes.items()):
             return arrays
     return None

@@ -35,17 +35,18 @@ def converge(
     density: initial guess; a checkpoint, which PySCF writes at each cycle, has precedence. Raises SimulatorError
     not_converged (scf_not_converged), unstable (scf_unstable: all converged solutions violate the aufbau principle).
     """
-    first, kept = _resume(mf, checkpoint)
-    resumed = kept is not None
-    density = kept if resumed else density
+    first_step, saved_density = _resume(mf, checkpoint)
+    resumed = saved_density is not None
+    if resumed:
+        density = saved_density
     mf.chkfile = str(checkpoint) if checkpoint else None
     tried: list[str] = []
-    saddle: float | None = None
-    for step in STEPS[STEPS.index(first) :]:
+    saddle: float | None = None  # hartree, by which the last converged solution violates the aufbau principle
+    for step in STEPS[STEPS.index(first_step) :]:
         tried.append(step)
         if checkpoint is not None:
             checkpoint.with_suffix(".step").write_text(step, encoding="ascii")  # for a later attempt
-        solved = _climb(mf, step, density, max_cycles)
+        solved = _run_step(mf, step, density, max_cycles)
         if solved.converged:
             saddle = below_aufbau(solved)
             if saddle is None:
@@ -80,7 +81,7 @@ def below_aufbau(mf: Any) -> float | None:
     return worst if worst > AUFBAU_TOLERANCE else None
 
 
-def _climb(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
+def _run_step(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
     """Runs a recovery step. Returns the mean field without damping, level shift or smearing."""
     mf.level_shift = 0.0
     mf.damp = 0.0
@@ -102,6 +103,7 @@ def _climb(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
 
 
 def _second_order(mf: Any, density: Any) -> Any:
+    """Returns the mean field after the second-order solver; it may be unconverged."""
     solver = mf.newton()
     solver.max_cycle = 50
     solver.kernel(dm0=density)
@@ -144,4 +146,6 @@ def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:
     n = mf.mol.nao
     if density is None or density.shape not in ((n, n), (2, n, n)) or not np.isfinite(density).all():
         return STEPS[0], None
-    return (step if step in STEPS else STEPS[0]), density
+    if step not in STEPS:
+        step = STEPS[0]
+    return step, density

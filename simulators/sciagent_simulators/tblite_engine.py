@@ -34,11 +34,11 @@ HARTREE = 27.211386245988  # eV, CODATA 2018
 BOHR = 0.529177210903  # angstrom
 DEBYE = 2.541746473  # debye per e bohr
 KELVIN = 3.166811563e-6  # hartree
-HEAVIEST = 86
+HEAVIEST = 86  # atomic number of the last element with parameters, radon
 
-SHIFT = 0.178069 * HARTREE  # eV
-ELECTRONS: dict[str, int] = {"cation": 1, "anion": -1}  # charge of the ion minus charge of the molecule
-TOLERANCE = 0.3  # eV; see `check_relaxation`
+IPEA_SHIFT = 0.178069 * HARTREE  # eV
+CHARGE_CHANGE: dict[str, int] = {"cation": 1, "anion": -1}  # charge of the ion minus charge of the molecule
+RELAXATION_TOLERANCE = 0.3  # eV; see `check_relaxation`
 DISSOCIATED = {"cation": Reason.CATION_DISSOCIATED, "anion": Reason.ANION_DISSOCIATED}
 
 Ion = Literal["cation", "anion"]
@@ -111,9 +111,9 @@ def energies(geometries: Sequence[Geometry], solvation: Solvation | None = None)
 def relax(
     geometry: Geometry, fmax: float = 0.05, max_steps: int = 500, solvation: Solvation | None = None
 ) -> tuple[Geometry, XtbResult]:
-    """Relaxes in GFN2-xTB by LBFGS until the largest force is below fmax (eV/angstrom).
+    """Returns the geometry, relaxed in GFN2-xTB until the largest force is below fmax (eV/angstrom), and its result.
 
-    The result is a fresh single point there.
+    The result is a fresh single point at the relaxed geometry. The optimiser is LBFGS.
     Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
     from ase.calculators.calculator import CalculationFailed
@@ -172,13 +172,13 @@ def ionised(geometry: Geometry, ion: Ion) -> Geometry:
     between unpaired electrons, so higher multiplicities are never lower in energy here.
     """
     multiplicity = 2 if geometry.multiplicity == 1 else geometry.multiplicity - 1
-    return replace(geometry, charge=geometry.charge + ELECTRONS[ion], multiplicity=multiplicity)
+    return replace(geometry, charge=geometry.charge + CHARGE_CHANGE[ion], multiplicity=multiplicity)
 
 
 def difference(
     neutral: Geometry, charged: Geometry, ion: Ion, method: Method = "IPEA1-xTB", solvation: Solvation | None = None
 ) -> tuple[float, str]:
-    """Returns E(cation) - E for a cation or E - E(anion) for an anion, minus SHIFT, eV, and the ion's recovery step.
+    """Returns E(cation) - E or E - E(anion), minus IPEA_SHIFT, eV, and the ion's recovery step.
 
     Equal geometries give a vertical energy. Raises SimulatorError as `single_point` does, and refused (missing_basis)
     if the valence basis is full: for the anion of helium tblite drops the extra electron without an error.
@@ -187,7 +187,7 @@ def difference(
     if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
         raise failure(Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
     end = single_point(charged, method, solvation=solvation)
-    return ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery
+    return CHARGE_CHANGE[ion] * (end.energy - start.energy) - IPEA_SHIFT, end.recovery
 
 
 def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None) -> Geometry:
@@ -204,11 +204,11 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
 def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
     """Checks that the adiabatic ionisation energy is not above the vertical, or the adiabatic affinity not below.
 
-    The relaxation is by GFN2-xTB and the energies may be by IPEA1-xTB, so TOLERANCE is allowed. Beyond it the two
-    methods place the charge differently (mostly in unbound anions). Raises SimulatorError implausible
-    (implausible_value).
+    The relaxation is by GFN2-xTB and the energies may be by IPEA1-xTB, so a difference of RELAXATION_TOLERANCE is
+    allowed. With a larger difference the two methods place the charge differently (mostly in unbound anions). Raises
+    SimulatorError implausible (implausible_value).
     """
-    if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:
+    if CHARGE_CHANGE[ion] * (adiabatic - vertical) > RELAXATION_TOLERANCE:
         raise failure(
             Reason.IMPLAUSIBLE_VALUE,
             f"the {ion} relaxed in GFN2-xTB lies {abs(adiabatic - vertical):.2f} eV above the one at the neutral's "
@@ -219,10 +219,12 @@ def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
 
 
 def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> None:
+    """Raises SimulatorError for a geometry, solvent or element that the method cannot compute."""
     check(geometry)
-    fault = solvation and unparametrised(method, solvation.model, solvation.solvent)
-    if fault:
-        raise failure(Reason.SOLVENT, fault)
+    if solvation is not None:
+        fault = unparametrised(method, solvation.model, solvation.solvent)
+        if fault:
+            raise failure(Reason.SOLVENT, fault)
     heaviest = max(geometry.numbers)
     if heaviest > HEAVIEST:
         raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
@@ -281,6 +283,11 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
 
 
 def translated(error: Exception, where: str = "") -> SimulatorError:
-    """Returns tblite's error with its reason; `where` is put before its message."""
-    reasons = (reason for words, reason in REASONS.items() if words in str(error).lower())
-    return failure(next(reasons, Reason.EXCEPTION), where + " ".join(str(error).split()))
+    """Returns a SimulatorError for tblite's error. where: text before its message."""
+    message = str(error)
+    reason = Reason.EXCEPTION
+    for words, named_reason in REASONS.items():
+        if words in message.lower():
+            reason = named_reason
+            break
+    return failure(reason, where + " ".join(message.split()))

@@ -48,5 +48,5 @@ def test_energies_are_those_of_chgnet(options: dict[str, Any]) -> None:
     with torch.no_grad():
         wanted = model([model.graph_converter(each) for each in structures], task="e")["e"].numpy() * 2
         values = [torch.from_numpy(each.astype(np.float32)) for each in (lengths, cosines)]
-        found = Layers.of(model).energies(KindGraph.of(graph, kinds, "cpu"), *values).numpy()
+        found = Layers.from_model(model).energies(KindGraph.from_graph(graph, kinds, "cpu"), *values).numpy()
     assert np.ptp(wanted) > 0.1 and found == pytest.approx(wanted, abs=1e-4)

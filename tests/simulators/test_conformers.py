@@ -12,7 +12,15 @@ from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.conformers import KCAL, Ensemble, how_many, mirror_smiles, resolved, search, symmetry
+from sciagent_simulators.conformers import (
+    KCAL,
+    Ensemble,
+    mirror_smiles,
+    n_conformers_to_embed,
+    resolved,
+    search,
+    symmetry,
+)
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import embed
 from sciagent_simulators.tblite_engine import HARTREE
@@ -100,7 +108,9 @@ def test_undefined_stereo_is_resolved_only_up_to_the_mirror_image(smiles, define
 
 
 def test_embedding_grows_with_what_can_turn():
-    numbers = [how_many(Chem.MolFromSmiles(s)) for s in ("c1ccccc1", "CCO", "OCCCO", "CCCCCCCCCO", "C" * 20)]
+    numbers = [
+        n_conformers_to_embed(Chem.MolFromSmiles(s)) for s in ("c1ccccc1", "CCO", "OCCCO", "CCCCCCCCCO", "C" * 20)
+    ]
     assert numbers == sorted(numbers) and numbers[0] == 10 and numbers[-1] == 300
 
 

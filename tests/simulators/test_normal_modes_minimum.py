@@ -7,7 +7,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.tblite_engine import relax
-from sciagent_simulators.thermochemistry.normal_modes import ROUNDS, minimum, normal_modes, real_frequencies
+from sciagent_simulators.thermochemistry.normal_modes import MAX_ROUNDS, minimum, normal_modes, real_frequencies
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 ANGLES = np.radians([0, 120, 240])
@@ -41,7 +41,7 @@ def test_a_saddle_point_that_stays_one_is_given_up_with_what_was_tried():
     """The relaxation of this test always returns to the plane."""
     plane, result = relaxed(PLANAR)
     place = minimum(PLANAR, lambda _: (plane, result), modes_of, 50.0)
-    assert place.tried.endswith(f"and relaxed again, {ROUNDS} times")
+    assert place.tried.endswith(f"and relaxed again, {MAX_ROUNDS} times")
     with pytest.raises(SimulatorError, match=r"not a minimum: 1 .*; displaced both ways along \d+i cm"):
         real_frequencies(place.modes, plane, 50.0, place.tried)
 

@@ -6,8 +6,8 @@ import pytest
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import (
-    NEAR_DEGENERATE,
-    SAFE,
+    MAX_PAIR_OCCUPATION,
+    SAFE_TRIPLET,
     DftSettings,
     build,
     check_spin,
@@ -30,7 +30,7 @@ def restricted(geometry):
 
 def test_a_safe_screen_ends_the_check(structure):
     found = single_point(structure("formaldehyde"), AUTO).diagnostics["spin_check"]
-    assert found["triplet_tda"] > SAFE
+    assert found["triplet_tda"] > SAFE_TRIPLET
     assert set(found) == {"pair_occupation", "pair", "triplet_tda"}
 
 
@@ -133,7 +133,7 @@ def test_ozone_is_near_degenerate_though_no_instability_shows_it(basis):
 @pytest.mark.parametrize("name", ["water", "formaldehyde", "cyanide"])
 def test_ordinary_molecules_lie_far_below_the_limit(structure, name):
     found = occupation(structure(name, charge=-1 if name == "cyanide" else 0))
-    assert found["pair_occupation"] < NEAR_DEGENERATE / 2
+    assert found["pair_occupation"] < MAX_PAIR_OCCUPATION / 2
 
 
 def test_even_fluorine_stays_below_it():

@@ -18,7 +18,7 @@ from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import (
     DEBYE,
     HARTREE,
-    SHIFT,
+    IPEA_SHIFT,
     check_relaxation,
     difference,
     energies,
@@ -154,7 +154,7 @@ def test_vertical_energies_match_xtb(structure, name, method, solvent, ip, ea):
 
 
 def test_the_shift_is_the_one_xtb_prints():
-    assert pytest.approx(4.8455, abs=5e-5) == SHIFT
+    assert pytest.approx(4.8455, abs=5e-5) == IPEA_SHIFT
 
 
 @pytest.mark.parametrize(("multiplicity", "expected"), [(1, 2), (2, 1), (3, 2)])

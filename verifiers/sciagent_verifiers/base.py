@@ -94,7 +94,8 @@ class Calculation(MoleculeVerifier):
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
         spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
-        the repeatability of this molecule; with that of rigid molecules in quadrature, it replaces that of its class.
+        the repeatability of this molecule; added in quadrature to the repeatability of rigid molecules, it replaces the
+        repeatability of the molecule's class.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -111,13 +112,15 @@ class Calculation(MoleculeVerifier):
             if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise failure(Reason.IMPLAUSIBLE_VALUE, detail)
-            width = of_class[prop] if own is None or prop not in own else math.hypot(rigid[prop], own[prop])
-            uncertainty = math.hypot(width, (further or {}).get(prop, 0.0))
+            repeatability = of_class[prop]
+            if own is not None and prop in own:
+                repeatability = math.hypot(rigid[prop], own[prop])
+            uncertainty = math.hypot(repeatability, (further or {}).get(prop, 0.0))
             rows.append(Measured(prop.name, level or self.level, Quantity(value, prop.unit, uncertainty)))
         return tuple(rows)
 
     def own_spread(self, values: Mapping[Property, float | None]) -> Spread | None:
-        """Returns the repeatability of this molecule, if nothing else states it; None: that of its class holds."""
+        """Returns the repeatability of this molecule; None if the repeatability of its class holds."""
         return None
 
     def calculated(
@@ -138,8 +141,9 @@ class Calculation(MoleculeVerifier):
         kinds = {row.property: CLASS for row in rows} | {prop.name: MOLECULE for prop in own or ()}
 
         artifacts = []
-        for what, structure in structures.items():
-            file = context.scratch / f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
+        for suffix, structure in structures.items():
+            ending = f"-{suffix}.xyz" if suffix else ".xyz"
+            file = context.scratch / f"{molecule.key[:16]}{ending}"
             text = structure if isinstance(structure, str) else structure.to_xyz(molecule.smiles)
             file.write_text(text, encoding="utf-8")
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))

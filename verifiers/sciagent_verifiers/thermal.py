@@ -55,8 +55,11 @@ class ThermalSettings(Settings):
     )
 
     def conditions(self, solvent: str | None) -> Conditions:
-        """Returns temperature and standard state. The default pressure follows from the solvent."""
-        return Conditions(self.temperature, self.pressure if self.pressure or solvent else 1.0)
+        """Returns temperature and standard state. The default is 1 atm in the gas phase, 1 mol/L in a solvent."""
+        pressure = self.pressure
+        if not pressure and not solvent:
+            pressure = 1.0
+        return Conditions(self.temperature, pressure)
 
 
 def harmonic_level(level: Level, settings: ThermalSettings) -> Level:
@@ -86,23 +89,23 @@ def thermal_values(
     (imaginary_frequency).
     """
     geometry = place.geometry
-    real, small = real_frequencies(place.modes, geometry, settings.imaginary_limit, place.tried)
-    note = "; ".join(part for part in (place.tried, small) if part)
-    frequencies = real * settings.scale
+    unscaled, imaginary_note = real_frequencies(place.modes, geometry, settings.imaginary_limit, place.tried)
+    note = "; ".join(part for part in (place.tried, imaginary_note) if part)
+    frequencies = unscaled * settings.scale
     conditions = settings.conditions(solvent)
-    found = thermal(geometry, frequencies, conditions, settings.symmetry_number)
+    functions = thermal(geometry, frequencies, conditions, settings.symmetry_number)
     values = {
-        ZERO_POINT_ENERGY: found.zero_point,
-        ENTHALPY: energy + found.enthalpy,
-        GIBBS_FREE_ENERGY: energy + found.gibbs(conditions.temperature),
+        ZERO_POINT_ENERGY: functions.zero_point,
+        ENTHALPY: energy + functions.enthalpy,
+        GIBBS_FREE_ENERGY: energy + functions.gibbs(conditions.temperature),
         LOWEST_FREQUENCY: float(frequencies.min()) if frequencies.size else None,
     }
     diagnostics = {
         "electronic_energy": energy,
         "frequencies": [round(float(f), 2) for f in frequencies],
-        "symmetry_number": found.symmetry,
-        "entropy": found.entropy,
-        "harmonic_entropy": found.harmonic_entropy,
+        "symmetry_number": functions.symmetry,
+        "entropy": functions.entropy,
+        "harmonic_entropy": functions.harmonic_entropy,
         "conditions": conditions.label,
     }
     return values, diagnostics, note

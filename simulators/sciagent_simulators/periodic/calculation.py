@@ -1,13 +1,14 @@
 """A crystal's ground state and bands by GPAW as a program: protocols, the request, and the checks of the result.
 
-GPAW's Python and ours are two; `gpaw_script.py` runs in the other one. GPAW 22.8 of Debian 12 and 26.7 of PyPI gave
-silicon the same energy within 1e-8 eV, and their PAW data have the same valence electrons, so versions are provenance
-and no setting. benchmarks/crystals/solids.py compares more solids.
+GPAW runs in a Python of its own, with the script `gpaw_script.py`. GPAW 22.8 of Debian 12 and 26.7 of PyPI gave silicon
+the same energy within 1e-8 eV, and their PAW data have the same valence electrons, so versions are provenance and no
+setting. benchmarks/crystals/solids.py compares more solids.
 
 Sources: Enkovaara et al., J. Phys. Condens. Matter 22, 253202 (2010); Mortensen et al., J. Chem. Phys. 160, 092503
 (2024); PBE: Perdew, Burke, Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996).
 
-The band gap follows from eigenvalues on a mesh and along lines by counting electrons: no Fermi level, no smearing.
+`gap_of` finds the band gap from eigenvalues on a mesh and along lines by counting electrons. It uses no Fermi level and
+no smearing.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from sciagent_simulators.programs.script import run_script
 GPAW = interpreter(
     "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
 )
-WHOLE = 0.02
-"""The largest distance of electrons and moment of an insulator from whole numbers, in electrons or Bohr magnetons."""
+MAX_FROM_WHOLE = 0.02
+"""The largest distance of an insulator's number of electrons of a spin from a whole number."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,13 @@ class Gap:
     valence_point: tuple[float, ...] = ()
     """k-point of the highest occupied level, in units of the reciprocal vectors; empty for a metal."""
     conduction_point: tuple[float, ...] = ()
-    """k-point of the lowest empty level."""
+    """k-point of the lowest empty level, in the same units; empty for a metal."""
     is_on_mesh: bool = False
-    """Whether both are points of the mesh."""
+    """Whether both k-points are on the mesh."""
 
     @property
     def is_metal(self) -> bool:
+        """Whether the crystal has no gap."""
         return self.valence_maximum is None
 
 
@@ -79,20 +81,25 @@ def gap_of(sets: Sequence[BandSet], electrons: float, moment: float) -> Gap:
     """
     if not any(len(bands.points) for bands in sets[1:]):
         raise ValueError("a gap needs bands along lines, not a mesh alone")
-    filled = [(electrons + sign * moment) / 2 for sign in (1, -1)]
-    if any(abs(number - round(number)) > WHOLE for number in filled):
+    electrons_by_spin = [(electrons + sign * moment) / 2 for sign in (1, -1)]
+    if any(abs(number - round(number)) > MAX_FROM_WHOLE for number in electrons_by_spin):
         return METAL
-    occupied = [round(number) for number in filled]
+    occupied = [round(number) for number in electrons_by_spin]
     points = np.concatenate([bands.points for bands in sets])
-    highest, lowest = _edges(sets, occupied)
-    top = int(highest.argmax())
-    bottom = int(lowest.argmin())
-    value = float(lowest[bottom] - highest[top])
+    highest_occupied, lowest_empty = _edges(sets, occupied)
+    top = int(highest_occupied.argmax())  # index of the k-point
+    bottom = int(lowest_empty.argmin())
+    value = float(lowest_empty[bottom] - highest_occupied[top])
     if value <= 0:
         return METAL
-    places = [tuple(float(round(x, 6)) for x in points[k]) for k in (top, bottom)]
-    on_mesh = max(top, bottom) < len(sets[0].points)
-    return Gap(value, float((lowest - highest).min()), float(highest[top]), places[0], places[1], on_mesh)
+    return Gap(
+        value=value,
+        direct=float((lowest_empty - highest_occupied).min()),
+        valence_maximum=float(highest_occupied[top]),
+        valence_point=tuple(float(round(x, 6)) for x in points[top]),
+        conduction_point=tuple(float(round(x, 6)) for x in points[bottom]),
+        is_on_mesh=max(top, bottom) < len(sets[0].points),
+    )
 
 
 def _edges(sets: Sequence[BandSet], occupied: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -102,15 +109,17 @@ def _edges(sets: Sequence[BandSet], occupied: Sequence[int]) -> tuple[NDArray[np
     n_points = sum(len(bands.points) for bands in sets)
     highest = np.full(n_points, -np.inf)
     lowest = np.full(n_points, np.inf)
-    for spin, filled in enumerate(occupied[: len(sets[0].eigenvalues)]):
+    n_spins = len(sets[0].eigenvalues)  # 1 if the two spins have the same bands
+    for spin, n_filled in enumerate(occupied[:n_spins]):
         rows = []
         for bands in sets:
             rows.extend(bands.eigenvalues[spin])
-        if any(len(row) <= filled for row in rows):
-            raise ValueError(f"{min(map(len, rows))} bands for {filled} filled ones of a spin")
-        if filled > 0:
-            highest = np.maximum(highest, [row[filled - 1] for row in rows])
-        lowest = np.minimum(lowest, [row[filled] for row in rows])
+        fewest_bands = min((len(row) for row in rows), default=n_filled + 1)
+        if fewest_bands <= n_filled:
+            raise ValueError(f"{fewest_bands} bands for {n_filled} filled ones of a spin")
+        if n_filled > 0:
+            highest = np.maximum(highest, [row[n_filled - 1] for row in rows])
+        lowest = np.minimum(lowest, [row[n_filled] for row in rows])
     return highest, lowest
 
 
@@ -119,9 +128,9 @@ FUNCTIONAL = "PBE"
 WIDTH = 0.05  # eV, of the Fermi-Dirac distribution; energies are extrapolated to 0
 EIGENSTATES = 1e-6  # eV**2 per electron, residuals of the bands; eigenvalues are then converged to below 1 meV
 EMPTY_BANDS = 12  # with 4 the lowest empty band of CaSiO3 takes 30 cycles to converge, with 12 it takes 10
-CYCLES = 200
-OVERLAP = 0.6  # shares of the sum of two covalent radii below which atoms overlap
-UNBOUND = 2.0  # eV/atom above free atoms without spin that no crystal has
+CYCLES = 200  # largest number of cycles of the self-consistent field
+OVERLAP = 0.6  # atoms at less than this share of the sum of their covalent radii overlap
+MAX_ENERGY = 2.0  # eV/atom above free atoms without spin; no crystal has a higher energy
 REASONS: Reasons = {
     r"KohnShamConvergenceError": Reason.SCF_NOT_CONVERGED,
     r"FileNotFoundError.{0,200}(setup|dataset)": Reason.MISSING_SETUP,
@@ -194,17 +203,20 @@ def compute(
     """
     check_cell(atoms)
     mesh = mesh_of(atoms.cell, protocol.mesh)
-    first = moments or {}
-    polarised = [float(first.get(symbol, 0.0)) for symbol in atoms.symbols] if any(first.values()) else []
-    made = {symbol: electrons for symbol, electrons in (valence or {}).items() if symbol in atoms.symbols}
-    electrons = sum({**VALENCE, **made}.get(symbol, 0) for symbol in atoms.symbols)
+    first_moments: list[float] = []
+    if moments and any(moments.values()):
+        first_moments = [float(moments.get(symbol, 0.0)) for symbol in atoms.symbols]
+    made_valence = {symbol: electrons for symbol, electrons in (valence or {}).items() if symbol in atoms.symbols}
+    all_valence = {**VALENCE, **made_valence}
+    n_electrons = sum(all_valence.get(symbol, 0) for symbol in atoms.symbols)
+    n_occupied = math.ceil((n_electrons + sum(map(abs, first_moments))) / 2)  # of the spin with more electrons
     request = {
         "numbers": [int(z) for z in atoms.numbers],
         "cell": atoms.cell.array.tolist(),
         "positions": atoms.get_scaled_positions(wrap=False).tolist(),
         "pbc": [bool(x) for x in atoms.pbc],
-        "moments": polarised,
-        "valence": made,
+        "moments": first_moments,
+        "valence": made_valence,
         "functional": FUNCTIONAL,
         "cutoff": protocol.cutoff,
         "mesh": list(mesh.size),
@@ -212,7 +224,7 @@ def compute(
         "width": WIDTH,
         "eigenstates": EIGENSTATES,
         "cycles": cycles,
-        "bands": math.ceil((electrons + sum(map(abs, polarised))) / 2) + EMPTY_BANDS,
+        "bands": n_occupied + EMPTY_BANDS,
         "empty_bands": EMPTY_BANDS,
         "checkpoint": str(checkpoint),
         "path": line_points(atoms.cell, protocol.lines, mesh).tolist() if has_bands else [],
@@ -233,9 +245,9 @@ def check_cell(atoms: Any) -> None:
         raise failure(Reason.NOT_PERIODIC, "the structure is not periodic in three dimensions")
     first, second, distances = neighbor_list("ijd", atoms, natural_cutoffs(atoms, mult=OVERLAP))
     if len(distances):
-        k = int(distances.argmin())
-        pair = f"{atoms.symbols[first[k]]} and {atoms.symbols[second[k]]}"
-        raise failure(Reason.OVERLAPPING_ATOMS, f"{pair} are {distances[k]:.2f} angstrom apart")
+        nearest = int(distances.argmin())
+        pair = f"{atoms.symbols[first[nearest]]} and {atoms.symbols[second[nearest]]}"
+        raise failure(Reason.OVERLAPPING_ATOMS, f"{pair} are {distances[nearest]:.2f} angstrom apart")
 
 
 def bands_of(
@@ -245,32 +257,38 @@ def bands_of(
 
     Raises SimulatorError crashed (bad_result) if values are missing, implausible (not_finite, implausible_energy)."""
     try:
-        energy, electrons, moment = (float(result[name]) for name in ("energy", "electrons", "moment"))
-        sets = [_set(result[name]) for name in ("mesh", "path") if name in result] if has_bands else []
-        restarted = bool(result["is_restarted"])
+        energy = float(result["energy"])
+        electrons = float(result["electrons"])
+        moment = float(result["moment"])
+        sets = []
+        if has_bands:
+            sets = [_band_set(result[name]) for name in ("mesh", "path") if name in result]
+        is_restarted = bool(result["is_restarted"])
         n_mesh = int(result["n_mesh"])
-        numbers = [energy, electrons, moment, *(x for bands in sets for x in bands.eigenvalues.ravel())]
-        if not all(map(math.isfinite, numbers)):
+        is_finite = all(map(math.isfinite, (energy, electrons, moment)))
+        if not is_finite or not all(np.isfinite(bands.eigenvalues).all() for bands in sets):
             raise failure(Reason.NOT_FINITE, "the energy, the moment or an eigenvalue is NaN or infinite")
         gap = gap_of(sets, electrons, moment) if has_bands else None
     except (KeyError, TypeError, ValueError) as error:
         raise failure(Reason.BAD_RESULT, f"GPAW's result: {type(error).__name__}: {error}") from error
-    if energy > UNBOUND * n_atoms:
+    if energy > MAX_ENERGY * n_atoms:
         detail = f"{energy / n_atoms:.2f} eV per atom above free atoms: the atoms are not where a crystal has them"
         raise failure(Reason.IMPLAUSIBLE_ENERGY, detail)
+    n_lines = len(sets[1].points) if has_bands else 0
     return Bands(
-        energy,
-        electrons,
-        moment,
-        gap,
-        restarted,
-        (n_mesh, len(sets[1].points) if has_bands else 0),
-        versions or {},
-        text,
+        energy=energy,
+        electrons=electrons,
+        moment=moment,
+        gap=gap,
+        is_restarted=is_restarted,
+        n_points=(n_mesh, n_lines),
+        versions=versions or {},
+        text=text,
     )
 
 
-def _set(value: Mapping[str, Any]) -> BandSet:
+def _band_set(value: Mapping[str, Any]) -> BandSet:
+    """Returns the k-points and eigenvalues that the script wrote. Raises ValueError for another shape."""
     points = np.asarray(value["points"], dtype=float).reshape(-1, 3)
     eigenvalues = np.asarray(value["eigenvalues"], dtype=float)
     if eigenvalues.ndim != 3 or eigenvalues.shape[1] != len(points):

@@ -25,16 +25,17 @@ FAILURES = {
 }
 """{name of an exception: (reason, detail if the exception has no text of its own)}. Every process raises these."""
 TEXTS = {"Broken symmetry": "symmetry_broken"}
-"""{begin of the text of an exception without a class of its own: reason}. GPAW 22.8 has such exceptions."""
-OF_MPI = ("OMPI_", "PMI", "PRTE_")
-"""Begin of the names of variables by which a process learns that it belongs to several."""
+"""{beginning of the text of an exception without a class of its own: reason}. GPAW 22.8 has such exceptions."""
+MPI_VARIABLES = ("OMPI_", "PMI", "PRTE_")
+"""Beginnings of the names of variables by which a process learns that it is one of several processes of MPI."""
 RELATIVISTIC = 'type="scalar-relativistic"'  # in files of PAW data
-USAGE = 2  # exit status of GPAW's command for an unknown option
-STATE = "ground.gpw"
-REQUEST = "ground.json"
+UNKNOWN_OPTION_STATUS = 2  # exit status of GPAW's command for an unknown option
+STATE_FILE = "ground.gpw"
+REQUEST_FILE = "ground.json"
 FAST_MIXING = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}
+"""Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own mixing 20."""
 FEW_CYCLES = 40
-"""Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
+"""Largest number of cycles with FAST_MIXING."""
 
 
 class MissingDataError(Exception):
@@ -52,10 +53,11 @@ def main() -> None:
     try:
         answer["result"] = computed(request, world)
     except Exception as error:
-        named = named_failure(error)
-        if named is None:
+        reason_and_detail = named_failure(error)
+        if reason_and_detail is None:
             raise
-        answer["failure"] = {"reason": named[0], "detail": f"GPAW {gpaw.__version__}: {named[1]}"}
+        reason, detail = reason_and_detail
+        answer["failure"] = {"reason": reason, "detail": f"GPAW {gpaw.__version__}: {detail}"}
     if world.rank == 0:
         Path("OUTPUT.json").write_text(json.dumps(answer), encoding="utf-8")
 
@@ -66,10 +68,13 @@ def named_failure(error: Exception) -> tuple[str, str] | None:
     names = [kind.__name__ for kind in type(error).__mro__]
     if "FileNotFoundError" in names and ("setup" in text.lower() or "dataset" in text.lower()):
         return "missing_setup", f"no PAW data for an element: {text}"
-    for name, (reason, otherwise) in FAILURES.items():
+    for name, (reason, default_detail) in FAILURES.items():
         if name in names:
-            return reason, text or otherwise
-    return next(((reason, text) for begin, reason in TEXTS.items() if text.startswith(begin)), None)
+            return reason, text or default_detail
+    for beginning, reason in TEXTS.items():
+        if text.startswith(beginning):
+            return reason, text
+    return None
 
 
 def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
@@ -88,12 +93,12 @@ def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
     }
     if request["path"]:
         mesh = np.asarray(calculator.get_ibz_k_points()).tolist()
-        occupied = int((electrons + abs(moment)) / 2 + 0.5)
+        n_occupied = int((electrons + abs(moment)) / 2 + 0.5)  # of the spin with more electrons, rounded
         fixed = calculator.fixed_density(
             kpts=mesh + request["path"],
             symmetry="off",
-            nbands=occupied + request["empty_bands"],
-            convergence={"bands": occupied + 1, "eigenstates": request["eigenstates"]},
+            nbands=n_occupied + request["empty_bands"],
+            convergence={"bands": n_occupied + 1, "eigenstates": request["eigenstates"]},
             maxiter=request["cycles"],
             txt="bands.txt",
         )
@@ -103,7 +108,7 @@ def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
 
 
 def _make_data(request: Mapping[str, Any], world: Any) -> None:
-    """Makes the PAW data that the request names, in the working folder, which takes some seconds an element.
+    """Makes the PAW data that the request names in the working folder. An element takes some seconds.
 
     Raises MissingDataError if GPAW's command has no parameters for them or their check fails.
     """
@@ -111,7 +116,9 @@ def _make_data(request: Mapping[str, Any], world: Any) -> None:
 
     for symbol, electrons in request["valence"].items():
         data = Path(f"{symbol}.{electrons}.{request['functional']}")
-        printed = _dataset(symbol, electrons, request["functional"]) if world.rank == 0 else ""
+        printed = ""
+        if world.rank == 0:
+            printed = _dataset(symbol, electrons, request["functional"])
         world.barrier()
         if not data.is_file() or RELATIVISTIC not in data.read_text(encoding="utf-8"):
             raise MissingDataError(f"{symbol} with {electrons} valence electrons could not be made: {printed}")
@@ -119,16 +126,19 @@ def _make_data(request: Mapping[str, Any], world: Any) -> None:
 
 
 def _dataset(symbol: str, electrons: int, functional: str) -> str:
-    """Runs GPAW's command; returns the last line that it prints. Scalar-relativistic data are its default since a
-    version after 22.8, and the option exists no longer."""
-    alone = {name: value for name, value in os.environ.items() if not name.startswith(OF_MPI)}
+    """Runs GPAW's command that makes PAW data, and returns the last line that it prints.
+
+    GPAW 22.8 makes scalar-relativistic data with the option -s. Later versions make them by default and do not know the
+    option."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(MPI_VARIABLES)}
     command = [sys.executable, "-m", "gpaw", "dataset", symbol, "-w", "-f", functional]
     command += ["-e", str(electrons), "-t", str(electrons)]
     for option in (["-s"], []):
-        made = subprocess.run([*command, *option], env=alone, capture_output=True, text=True, check=False)
-        if made.returncode != USAGE:
+        completed = subprocess.run([*command, *option], env=environment, capture_output=True, text=True, check=False)
+        if completed.returncode != UNKNOWN_OPTION_STATUS:
             break
-    return " ".join((made.stdout + made.stderr).splitlines()[-1:])
+    printed_lines = (completed.stdout + completed.stderr).splitlines()
+    return printed_lines[-1] if printed_lines else ""
 
 
 def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
@@ -137,10 +147,11 @@ def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
     from gpaw import GPAW
 
     folder = Path(request["checkpoint"])
-    wanted = {name: value for name, value in request.items() if name not in ("checkpoint", "path")}
-    state = folder / STATE
-    note = folder / REQUEST
-    if state.is_file() and note.is_file() and json.loads(note.read_text(encoding="utf-8")) == wanted:
+    # what the ground state depends on
+    ground_request = {name: value for name, value in request.items() if name not in ("checkpoint", "path")}
+    state = folder / STATE_FILE
+    note = folder / REQUEST_FILE
+    if state.is_file() and note.is_file() and json.loads(note.read_text(encoding="utf-8")) == ground_request:
         return GPAW(str(state), txt="restart.txt"), True
     atoms = Atoms(
         numbers=request["numbers"], cell=request["cell"], scaled_positions=request["positions"], pbc=request["pbc"]
@@ -148,12 +159,12 @@ def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
     if request["moments"]:
         atoms.set_initial_magnetic_moments(request["moments"])
     calculator = _converged(atoms, request)
-    part = folder / ("new-" + STATE)
-    calculator.write(str(part))
+    partial_state = folder / f"new-{STATE_FILE}"
+    calculator.write(str(partial_state))
     world.barrier()
     if world.rank == 0:
-        part.replace(state)
-        note.write_text(json.dumps(wanted), encoding="utf-8")
+        partial_state.replace(state)
+        note.write_text(json.dumps(ground_request), encoding="utf-8")
     return calculator, False
 
 
@@ -207,7 +218,10 @@ def _data_version() -> dict[str, str]:
     except PackageNotFoundError:
         from gpaw import setup_paths
 
-        return {"data": next((str(path) for path in setup_paths if Path(path).is_dir()), "unknown")}
+        for path in setup_paths:
+            if Path(path).is_dir():
+                return {"data": str(path)}
+        return {"data": "unknown"}
 
 
 if __name__ == "__main__":

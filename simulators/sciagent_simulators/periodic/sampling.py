@@ -1,15 +1,16 @@
-"""The k-points of a calculation: an even mesh for the density, and the lines between points of high symmetry.
+"""The k-points of a calculation, the elements that GPAW has data for, their open shells, and the errors of the mesh.
 
-A mesh alone misses extrema: that of silicon's conduction band lies at 0.85 of the line from Gamma to X, on no mesh of
-4, 6 or 8 points, which gives a gap of 0.73 instead of 0.60 eV. In a cell with right angles the mesh is shifted by half
-a step, which gives a better density from fewer points (SrTiO3: one point instead of four, and the gap 0.1 instead of
-0.4 eV off); in other cells a shift would break the symmetry, so that Gamma is on the mesh.
+The k-points are an even mesh for the density, and lines between points of high symmetry. A mesh alone misses extrema:
+the minimum of silicon's conduction band lies at 0.85 of the line from Gamma to X, on no mesh of 4, 6 or 8 points, which
+gives a gap of 0.73 instead of 0.60 eV. In a cell with right angles the mesh is shifted by half a step, which gives a
+better density from fewer points (SrTiO3: one point instead of four, and the gap 0.1 instead of 0.4 eV off). In other
+cells a shift would break the symmetry, so that Gamma is on the mesh.
 
 Sources: Monkhorst, Pack, Phys. Rev. B 13, 5188 (1976); the lines: Setyawan, Curtarolo, Comput. Mater. Sci. 49, 299
 (2010), as ASE has them.
 
-GPAW has PAW data for the elements listed here, some with open shells. GPAW 22.8 of Debian (gpaw-setups 0.9.20000) lacks
-the lanthanides; where it has data, they are those of PyPI.
+GPAW has PAW data for the elements in VALENCE, some with open shells. GPAW 22.8 of Debian (gpaw-setups 0.9.20000) lacks
+the lanthanides; its other data are the same as in the package of PyPI.
 
 The mesh leaves errors in energies and moments of metals, measured on a few of them. Energies: root mean squares over
 Na, Al, Cu and Pd, two cells each, against 6 k-points per 1/angstrom (benchmarks/crystals/metals.json). Moments: root
@@ -31,8 +32,8 @@ from numpy.typing import NDArray
 Points = NDArray[np.float64]
 LONG_CELL = 0.6  # 1/angstrom; along shorter reciprocal vectors a coarse mesh has one point
 SLACK = 0.2  # points by which the density may be missed before the mesh grows
-SAME_POINT = 1e-5
-RIGHT = 1e-3  # degrees
+SAME_POINT = 1e-5  # largest difference between the coordinates of one k-point, in units of the reciprocal vectors
+RIGHT_ANGLE_TOLERANCE = 1e-3  # degrees
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,16 @@ def mesh_of(cell: Any, density: float) -> Mesh:
     lattice = Cell.new(cell)
     lengths = 2 * np.pi * np.linalg.norm(np.asarray(lattice.reciprocal()), axis=1)
     size = tuple(_points(float(length), density) for length in lengths)
-    return Mesh(size, has_gamma=1 in size or bool(np.abs(lattice.angles() - 90).max() > RIGHT))
+    has_right_angles = bool(np.abs(lattice.angles() - 90).max() <= RIGHT_ANGLE_TOLERANCE)
+    return Mesh(size, has_gamma=1 in size or not has_right_angles)
 
 
 def _points(length: float, density: float) -> int:
-    least = 1 if length < LONG_CELL else 2
-    number = max(least, math.ceil(length * density - SLACK))
-    return number + 1 if number > 1 and number % 2 else number
+    """Returns the number of points along a reciprocal vector of this length (1/angstrom): 1, or an even number."""
+    min_points = 1 if length < LONG_CELL else 2
+    number = max(min_points, math.ceil(length * density - SLACK))
+    is_odd = number % 2 == 1
+    return number + 1 if number > 1 and is_odd else number
 
 
 def line_points(cell: Any, density: float, mesh: Mesh | None = None) -> Points:
@@ -77,26 +81,30 @@ def line_points(cell: Any, density: float, mesh: Mesh | None = None) -> Points:
     """
     from ase.cell import Cell
 
-    found: dict[tuple[int, ...], Points] = {}
+    point_by_key: dict[tuple[int, ...], Points] = {}
     for point in Cell.new(cell).bandpath(density=density).kpts:
         if mesh is not None and mesh.has(point):
             continue
-        places = (
-            tuple(int(x) for x in np.round(sign * point / SAME_POINT) % round(1 / SAME_POINT)) for sign in (1, -1)
-        )
-        found.setdefault(min(places), point)
-    return np.array(list(found.values()), dtype=float).reshape(-1, 3)
+        key = min(_rounded_point(point), _rounded_point(-point))
+        point_by_key.setdefault(key, point)
+    return np.array(list(point_by_key.values()), dtype=float).reshape(-1, 3)
 
 
-_TABLE = (
+def _rounded_point(point: Points) -> tuple[int, ...]:
+    """Returns the point in the first cell of the reciprocal lattice, in whole steps of SAME_POINT."""
+    steps_of_cell = round(1 / SAME_POINT)
+    return tuple(int(x) for x in np.round(point / SAME_POINT) % steps_of_cell)
+
+
+_VALENCE_TABLE = (
     "H:1 He:2 Li:1 Be:2 B:3 C:4 N:5 O:6 F:7 Ne:8 Na:7 Mg:10 Al:3 Si:4 P:5 S:6 Cl:7 Ar:8 K:9 Ca:10 Sc:11 Ti:12 V:13 "
     "Cr:6 Mn:15 Fe:8 Co:9 Ni:16 Cu:11 Zn:12 Ga:3 Ge:4 As:5 Se:6 Br:7 Kr:8 Rb:9 Sr:10 Y:11 Zr:12 Nb:13 Mo:14 Ru:16 "
     "Rh:15 Pd:16 Ag:17 Cd:12 In:13 Sn:14 Sb:15 Te:6 I:7 Xe:8 Cs:9 Ba:10 La:11 Ce:12 Pr:13 Nd:14 Pm:15 Sm:16 Eu:17 "
     "Gd:18 Tb:19 Dy:20 Ho:21 Er:22 Tm:23 Yb:24 Lu:25 Hf:12 Ta:13 W:14 Re:13 Os:14 Ir:15 Pt:16 Au:11 Hg:18 Tl:13 "
     "Pb:14 Bi:15 Rn:8"
 )
-VALENCE: Mapping[str, int] = {symbol: int(n) for symbol, _, n in (word.partition(":") for word in _TABLE.split())}
-"""{element: valence electrons, with semicore states}."""
+VALENCE: Mapping[str, int] = {entry.split(":")[0]: int(entry.split(":")[1]) for entry in _VALENCE_TABLE.split()}
+"""{element: valence electrons in the PAW data that GPAW ships, with semicore states}."""
 SEMICORE: Mapping[str, int] = {
     **{"Cr": 14, "Fe": 16, "Co": 17, "Ni": 18, "Cu": 19, "Zn": 20, "Ga": 13, "Ge": 14},
     **{"Rh": 17, "Pd": 18, "Ag": 19, "Cd": 20},
@@ -116,7 +124,7 @@ D_GROUPS = {
 }
 """{element of the d block: electrons beyond its noble gas, without a filled f shell}. Zinc's group never opens it."""
 LANTHANIDES = ("La", "Ce", "Pr", "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu")
-CLOSED = 1e-3
+CLOSED_TOLERANCE = 1e-3  # electrons by which a closed shell may seem to be open, since states may be fractions
 
 
 def in_first_release(symbol: str) -> bool:
@@ -127,14 +135,14 @@ def in_first_release(symbol: str) -> bool:
 def is_open(symbol: str, oxidation: float) -> bool:
     """Returns whether an atom in this oxidation state has a partly filled d or f shell."""
     if symbol in LANTHANIDES:
-        electrons = LANTHANIDES.index(symbol) + 3 - oxidation
-        full = 14
+        electrons = LANTHANIDES.index(symbol) + 3 - oxidation  # lanthanum has 3 electrons beyond its noble gas
+        full_shell = 14
     elif symbol in D_GROUPS:
         electrons = D_GROUPS[symbol] - oxidation
-        full = 10
+        full_shell = 10
     else:
         return False
-    return CLOSED < electrons < full - CLOSED
+    return CLOSED_TOLERANCE < electrons < full_shell - CLOSED_TOLERANCE
 
 
 @lru_cache(maxsize=4096)
@@ -154,10 +162,10 @@ def open_shells(formula: str) -> tuple[str, ...]:
     return tuple(symbol for symbol in symbols if is_open(symbol, float(states.get(symbol, 0.0))))
 
 
-ENERGY = {1.2: 0.19, 2.5: 0.026, 3.5: 0.015, 4.5: 0.007}
-"""eV per atom by the density of the mesh, in k-points per 1/angstrom."""
-MOMENT = {2.5: 0.14, 3.5: 0.03}
-"""Bohr magnetons per magnetic atom."""
+ENERGY_ERRORS = {1.2: 0.19, 2.5: 0.026, 3.5: 0.015, 4.5: 0.007}
+"""{density of the mesh, in k-points per 1/angstrom: error in eV per atom}."""
+MOMENT_ERRORS = {2.5: 0.14, 3.5: 0.03}
+"""{density of the mesh, in k-points per 1/angstrom: error in Bohr magnetons per magnetic atom}."""
 
 
 def energy_error(mesh: float) -> float | None:
@@ -165,14 +173,15 @@ def energy_error(mesh: float) -> float | None:
 
     mesh: k-points per 1/angstrom.
     """
-    return _of_next_coarser(ENERGY, mesh)
+    return _error_of_next_coarser(ENERGY_ERRORS, mesh)
 
 
 def moment_error(mesh: float) -> float | None:
     """Returns the error of a metal's moment, Bohr magnetons per magnetic atom, as `energy_error` does."""
-    return _of_next_coarser(MOMENT, mesh)
+    return _error_of_next_coarser(MOMENT_ERRORS, mesh)
 
 
-def _of_next_coarser(errors: Mapping[float, float], mesh: float) -> float | None:
-    measured = [density for density in errors if density <= mesh]
-    return errors[max(measured)] if measured else None
+def _error_of_next_coarser(errors: Mapping[float, float], mesh: float) -> float | None:
+    """Returns the error of the densest measured mesh that is not denser than this one; None if all are denser."""
+    not_denser = [density for density in errors if density <= mesh]
+    return errors[max(not_denser)] if not_denser else None

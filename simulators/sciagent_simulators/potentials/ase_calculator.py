@@ -20,9 +20,10 @@ class AsePotential:
     atoms_at_once: int = 1
 
     def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
-        return [self._one(atoms.copy()) for atoms in batch]
+        return [self._values(atoms.copy()) for atoms in batch]
 
-    def _one(self, atoms: Any) -> PotentialValues:
+    def _values(self, atoms: Any) -> PotentialValues:
+        """Returns the values at one structure. atoms: an ase.Atoms, which gets the calculator."""
         atoms.calc = self.calculator
         stress = np.asarray(atoms.get_stress(voigt=False), dtype=float)
         return PotentialValues(float(atoms.get_potential_energy()), np.array(atoms.get_forces(), dtype=float), stress)

@@ -1,15 +1,17 @@
 """CHGNet as a potential: one graph for all cells of a batch, each kind of bond and angle in it computed once.
 
-The model gives derivatives by lengths and angles; forces and stresses follow from these. CHGNet's own batches
+The model gives derivatives by lengths and angles; forces and stresses follow from them. CHGNet's own batches
 differentiate by positions and strains, loop over the cells for every bond, and make an object for each bond.
 
 Source: Deng et al., Nat. Mach. Intell. 5, 1031 (2023), doi 10.1038/s42256-023-00716-3.
 
-Its layers need a third of the arithmetic, for evaluation only; energies differ by rounding.
+The layers in this module (`Layers`, `GatedLayer`) need a third of the arithmetic of CHGNet's own layers. They serve for
+evaluation only, not for training; energies differ by rounding.
 
-CHGNet gathers the features of two atoms and their bond for each pair of neighbours, or of two bonds, their angle and
-their atom for each angle, and applies a linear layer to all of them in a row. The same sum is had by applying each part
-of that layer to the atoms, bonds and angles first, which are fewer, and by gathering then.
+For each pair of neighbours CHGNet gathers the features of two atoms and their bond; for each angle it gathers the
+features of two bonds, the angle and the atom between them. Then it applies a linear layer to the gathered features in a
+row. Here each part of this linear layer is applied to the atoms, bonds and angles first, which are fewer, and the
+products are gathered and added. The sum is the same.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from sciagent_simulators.potentials.potential import (
 
 Tensor = Any
 Part = tuple[Tensor, Tensor | None]
-"""Features (m, width), and for each message the row among them; None: a row for each message, in order."""
+"""Features, (m, width), and for each message the row of its features. None for the rows: message k has row k."""
 
 
 @dataclass(frozen=True)
@@ -49,67 +51,84 @@ class GatedLayer:
     """(width, core + gate) for each part."""
     bias: Tensor
     """(core + gate,)."""
-    rests: tuple[Any, Any]
-    """The layers of core and gate after the first one."""
+    core_tail: Any
+    """The layers of the core after its first linear one."""
+    gate_tail: Any
+    """The layers of the gate after its first linear one."""
 
     @classmethod
-    def of(cls, gated: Any, widths: Sequence[int]) -> GatedLayer:
-        """Returns the layer for parts of these widths, in their order."""
+    def from_gated(cls, gated: Any, widths: Sequence[int]) -> GatedLayer:
+        """Returns the layer for a GatedMLP of CHGNet whose input has parts of these widths, in their order."""
         import torch
 
-        layers = [list(mlp.layers) for mlp in (gated.mlp_core, gated.mlp_gate)]
-        places = [next(i for i, layer in enumerate(each) if isinstance(layer, torch.nn.Linear)) for each in layers]
-        first = [each[place] for each, place in zip(layers, places, strict=True)]
-        whole = torch.cat([layer.weight.detach() for layer in first])
-        bias = torch.cat([layer.bias.detach() for layer in first])
-        core, gate = (torch.nn.Sequential(*each[place + 1 :]) for each, place in zip(layers, places, strict=True))
-        return cls(gated, [part.T.contiguous() for part in whole.split(list(widths), dim=1)], bias, (core, gate))
+        core, core_tail = _first_linear_and_tail(gated.mlp_core)
+        gate, gate_tail = _first_linear_and_tail(gated.mlp_gate)
+        weight = torch.cat([core.weight.detach(), gate.weight.detach()])
+        bias = torch.cat([core.bias.detach(), gate.bias.detach()])
+        weights = [part.T.contiguous() for part in weight.split(list(widths), dim=1)]
+        return cls(gated, weights, bias, core_tail, gate_tail)
 
     def __call__(self, *parts: Part) -> Tensor:
         """Returns (n, width) the messages."""
         summed: Tensor = None
         for (features, rows), weight in zip(parts, self.weights, strict=True):
-            product = features @ weight if summed is not None else features @ weight + self.bias
-            product = product if rows is None else product.index_select(0, rows)
+            product = features @ weight
+            if summed is None:
+                product = product + self.bias
+            if rows is not None:
+                product = product.index_select(0, rows)
             summed = product if summed is None else summed.add_(product)
         core, gate = summed.chunk(2, dim=1)
-        core = self.rests[0](core)
-        gate = self.rests[1](gate)
+        core = self.core_tail(core)
+        gate = self.gate_tail(gate)
         if self.gated.norm is not None:
             core = self.gated.bn1(core)
             gate = self.gated.bn2(gate)
         return self.gated.activation(core) * self.gated.sigmoid(gate)
 
 
+def _first_linear_and_tail(mlp: Any) -> tuple[Any, Any]:
+    """Returns the first linear layer of a multilayer perceptron of CHGNet, and all layers after it as one module."""
+    import torch
+
+    layers = list(mlp.layers)
+    is_linear = [isinstance(layer, torch.nn.Linear) for layer in layers]
+    first = is_linear.index(True)
+    return layers[first], torch.nn.Sequential(*layers[first + 1 :])
+
+
 @dataclass(frozen=True)
 class Layers:
-    """The convolutions of a loaded CHGNet."""
+    """The convolutions of a loaded CHGNet. The entries k of the three lists are applied in turn, for each k."""
 
     model: Any
     atoms: Sequence[GatedLayer]
+    """The layers that change the features of atoms."""
     bonds: Sequence[GatedLayer | None]
+    """The layers that change the features of bonds; None where they stay. The last one is None."""
     angles: Sequence[GatedLayer | None]
-    """Without that of the last layer, whose angles nothing uses."""
+    """The layers that change the features of angles; None where they stay.
+
+    The last layer of CHGNet is left out, since nothing uses the angles after it."""
 
     @classmethod
-    def of(cls, model: Any) -> Layers:
+    def from_model(cls, model: Any) -> Layers:
         """Returns the layers of a model in evaluation mode, on its device."""
-        atom = model.atom_embedding.embedding.embedding_dim
-        bond = model.bond_embedding.out_features
-        corner = bond, bond, model.angle_embedding.out_features, atom
-        bonds, angles = (
-            [None if layer is None else GatedLayer.of(layer.twoBody_bond, corner) for layer in layers]
-            for layers in (model.bond_conv_layers, model.angle_layers)
-        )
-        pairs = [GatedLayer.of(layer.twoBody_atom, (atom, bond, atom)) for layer in model.atom_conv_layers]
-        return cls(model, pairs, [*bonds, None], [*angles[:-1], None, None])
+        atom_width = model.atom_embedding.embedding.embedding_dim
+        bond_width = model.bond_embedding.out_features
+        pair_widths = (atom_width, bond_width, atom_width)
+        corner_widths = (bond_width, bond_width, model.angle_embedding.out_features, atom_width)
+        atoms = [GatedLayer.from_gated(layer.twoBody_atom, pair_widths) for layer in model.atom_conv_layers]
+        bonds = _corner_layers(model.bond_conv_layers, corner_widths)
+        angles = _corner_layers(model.angle_layers, corner_widths)
+        return cls(model, atoms, [*bonds, None], [*angles[:-1], None, None])
 
     def energies(self, graph: KindGraph, lengths: Tensor, cosines: Tensor) -> Tensor:
         """Returns (cells,) energies in eV. lengths: (bonds,) angstrom; cosines: (angles,)."""
         import torch
 
         model = self.model
-        radial = self.model.bond_basis_expansion
+        radial = model.bond_basis_expansion
         expanded = radial.rbf_expansion_ag(lengths)
         atoms = model.atom_embedding(graph.numbers - 1)
         bonds = model.bond_embedding(expanded)
@@ -118,28 +137,39 @@ class Layers:
         if has_angles:
             cosines = cosines * (1 - 1e-6)  # as CHGNet does, since the arc of 1 has no derivative
             angles = model.angle_embedding(model.angle_basis_expansion.fourier_expansion(torch.acos(cosines)))
+            # `near`: the bonds that belong to an angle; `places`: rows of the left and right bonds of angles in `near`
             near, places = torch.unique(torch.stack([graph.left, graph.right]), return_inverse=True)
             near_weights = model.bond_weights_bg(radial.rbf_expansion_bg(lengths.index_select(0, near)))
-            corner_weights = near_weights.index_select(0, places[0]) * near_weights.index_select(0, places[1])
+            left_weights = near_weights.index_select(0, places[0])
+            right_weights = near_weights.index_select(0, places[1])
+            corner_weights = left_weights * right_weights
             corner_weights = corner_weights * graph.angle_counts[:, None]
-        for number, (pair, bond, angle) in enumerate(zip(self.atoms, self.bonds, self.angles, strict=True)):
-            messages = pair((atoms, graph.first), (bonds, graph.bond_of), (atoms, graph.second)) * pair_weights
+        for number, (atom_layer, bond_layer, angle_layer) in enumerate(
+            zip(self.atoms, self.bonds, self.angles, strict=True)
+        ):
+            messages = atom_layer((atoms, graph.first), (bonds, graph.bond_of), (atoms, graph.second)) * pair_weights
             atoms = _updated(model.atom_conv_layers[number], atoms, messages, graph.first, "atom_norm")
-            if has_angles and bond is not None:
-                messages = bond(*_ends(bonds, near, places), (angles, None), (atoms, graph.centre)) * corner_weights
-                bonds = _updated(model.bond_conv_layers[number], bonds, messages, graph.left, "bond_norm")
-                if angle is not None:
-                    layer = model.angle_layers[number]
-                    change = angle(*_ends(bonds, near, places), (angles, None), (atoms, graph.centre))
-                    angles = change + angles if layer.resnet else change
-                    angles = angles if layer.angle_norm is None else layer.angle_norm(angles)
-        return self._of_cells(graph, atoms)
+            if not has_angles or bond_layer is None:
+                continue
+            left, right = _ends(bonds, near, places)
+            messages = bond_layer(left, right, (angles, None), (atoms, graph.centre)) * corner_weights
+            bonds = _updated(model.bond_conv_layers[number], bonds, messages, graph.left, "bond_norm")
+            if angle_layer is None:
+                continue
+            original = model.angle_layers[number]
+            left, right = _ends(bonds, near, places)
+            change = angle_layer(left, right, (angles, None), (atoms, graph.centre))
+            angles = change + angles if original.resnet else change
+            if original.angle_norm is not None:
+                angles = original.angle_norm(angles)
+        return self._cell_energies(graph, atoms)
 
-    def _of_cells(self, graph: KindGraph, atoms: Tensor) -> Tensor:
-        """Returns (cells,) energies, with those of the elements, from the features of the atoms."""
+    def _cell_energies(self, graph: KindGraph, atoms: Tensor) -> Tensor:
+        """Returns (cells,) energies, including the reference energies of the elements, from the features of atoms."""
         model = self.model
         sizes = graph.sizes
-        atoms = atoms if model.readout_norm is None else model.readout_norm(atoms)
+        if model.readout_norm is not None:
+            atoms = model.readout_norm(atoms)
         if model.mlp_first:
             energies = graph.summed(model.mlp(atoms)).view(-1)
         else:
@@ -154,29 +184,51 @@ class Layers:
         return energies + reference._get_energy(amounts / sizes[:, None]) * sizes
 
 
+def _corner_layers(layers: Sequence[Any], widths: Sequence[int]) -> list[GatedLayer | None]:
+    """Returns the gated layers of CHGNet's convolutions over angles; None where CHGNet has none."""
+    gated_layers: list[GatedLayer | None] = []
+    for layer in layers:
+        gated_layers.append(None if layer is None else GatedLayer.from_gated(layer.twoBody_bond, widths))
+    return gated_layers
+
+
 def _ends(bonds: Tensor, near: Tensor, places: Tensor) -> tuple[Part, Part]:
-    """Returns the two bonds of each angle. near: rows of the bonds that belong to an angle; places: rows of those."""
+    """Returns the left and the right bond of each angle as parts of a layer's input.
+
+    near: rows in `bonds` of the bonds that belong to an angle. places: (2, angles) rows in `near`."""
     close = bonds.index_select(0, near)
     return (close, places[0]), (close, places[1])
 
 
 def _updated(layer: Any, features: Tensor, messages: Tensor, owners: Tensor, norm: str) -> Tensor:
-    """Returns the features after the messages to them have been added."""
+    """Returns the features after a convolution of CHGNet has added the messages to them.
+
+    owners: (messages,) the row of `features` to which each message goes. norm: the layer's attribute that normalises
+    the result, or is None."""
     summed = features.new_zeros(features.shape).index_add(0, owners, messages)
-    summed = layer.mlp_out(summed) if layer.use_mlp_out else summed
-    summed = summed + features if layer.resnet else summed
-    normalised = getattr(layer, norm)
-    return summed if normalised is None else normalised(summed)
+    if layer.use_mlp_out:
+        summed = layer.mlp_out(summed)
+    if layer.resnet:
+        summed = summed + features
+    normalise = getattr(layer, norm)
+    return summed if normalise is None else normalise(summed)
 
 
 ON_CPU = 64
-"""Atoms in a call. 32 cells without symmetry took 0.17 core-seconds, with 128 atoms 0.20; prototypes 0.035, 0.025."""
+"""Largest number of atoms in a call on the CPU.
+
+32 cells without symmetry took 0.17 core-seconds with 64 atoms in a call, and 0.20 with 128; prototypes took 0.035 and
+0.025."""
 CALL_SECONDS = 0.0062
+"""Core-seconds of an evaluation of one cell.
+
+This number and the next three were fitted to single verifications of benchmarks/crystals, with and without symmetry."""
 ANGULAR_SECONDS = 0.0049
+"""Core-seconds that come on top if the cell has angles."""
 KIND_SECONDS = 1.0e-5
+"""Core-seconds of each kind of the cell's pairs and angles."""
 ANGLE_SECONDS = 2.3e-6
-"""Core-seconds of an evaluation of one cell, besides if it has angles, of each kind of its pairs and angles, and of
-each angle; fitted to single verifications of benchmarks/crystals, with and without symmetry."""
+"""Core-seconds of each of the cell's angles."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +238,9 @@ class Chgnet:
     model: Any
     scale: EnergyScale
     device: str
+    """`cpu` or `cuda`."""
     layers: Layers
-    """The layers of the model, as a batch is evaluated."""
+    """The layers of the model, by which a batch is evaluated."""
 
     @property
     def atoms_at_once(self) -> int:
@@ -199,11 +252,9 @@ class Chgnet:
         kinds = kinds_of(graph)
         with _subnormal_numbers_as_zero():
             energies, forces, by_strain = self._evaluated(graph, kinds)
-        stresses = by_strain / np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))[:, None, None]
-        counted = (*kinds.owners(graph), graph.owners[graph.first[graph.left]])
-        pairs, angles, all_angles = (np.bincount(owners, minlength=len(batch)) for owners in counted)
-        seconds = CALL_SECONDS + ANGULAR_SECONDS * (angles > 0) + KIND_SECONDS * (pairs + angles)
-        seconds += ANGLE_SECONDS * all_angles
+        volumes = np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))
+        stresses = by_strain / volumes[:, None, None]
+        seconds = _core_seconds(graph, kinds)
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
             PotentialValues(float(energy), force, stress, float(alone))
@@ -214,22 +265,47 @@ class Chgnet:
         """Returns energies (cells, eV), forces (atoms, 3, eV/angstrom) and derivatives by strain (cells, 3, 3, eV)."""
         import torch
 
-        means = kinds.bonds.mean(graph.lengths[graph.pair_of]), kinds.angles.mean(graph.cosines)
-        lengths, cosines = (
-            torch.from_numpy(values.astype(np.float32)).to(self.device).requires_grad_() for values in means
-        )
-        energies = self.layers.energies(KindGraph.of(graph, kinds, self.device), lengths, cosines)
-        slopes = torch.autograd.grad(energies.sum(), (lengths, cosines), materialize_grads=True)
-        by_length, by_cosine = (slope.cpu().numpy().astype(float) for slope in slopes)
+        lengths = self._variable(kinds.bonds.mean(graph.lengths[graph.pair_of]))
+        cosines = self._variable(kinds.angles.mean(graph.cosines))
+        kind_graph = KindGraph.from_graph(graph, kinds, self.device)
+        energies = self.layers.energies(kind_graph, lengths, cosines)
+        by_length, by_cosine = torch.autograd.grad(energies.sum(), (lengths, cosines), materialize_grads=True)
         forces, by_strain = graph.forces_and_strain_derivatives(
-            kinds.bonds.shared(by_length), kinds.angles.shared(by_cosine)
+            kinds.bonds.shared(_doubles(by_length)), kinds.angles.shared(_doubles(by_cosine))
         )
-        return energies.detach().cpu().numpy().astype(float), forces, by_strain
+        return _doubles(energies.detach()), forces, by_strain
+
+    def _variable(self, values: Numbers) -> Tensor:
+        """Returns the values in single precision on the model's device; energies can be differentiated by them."""
+        import torch
+
+        return torch.from_numpy(values.astype(np.float32)).to(self.device).requires_grad_()
+
+
+def _doubles(tensor: Tensor) -> Numbers:
+    """Returns a tensor as a NumPy array in double precision."""
+    numbers: Numbers = tensor.cpu().numpy().astype(float)
+    return numbers
+
+
+def _core_seconds(graph: BatchGraph, kinds: GraphKinds) -> Numbers:
+    """Returns (cells,) the core-seconds that the evaluation of each cell alone would take."""
+    n_cells = len(graph.sizes)
+    pair_kind_owners, angle_kind_owners = kinds.owners(graph)
+    n_pair_kinds = np.bincount(pair_kind_owners, minlength=n_cells)
+    n_angle_kinds = np.bincount(angle_kind_owners, minlength=n_cells)
+    n_angles = np.bincount(graph.owners[graph.first[graph.left]], minlength=n_cells)
+    seconds = CALL_SECONDS + np.where(n_angle_kinds > 0, ANGULAR_SECONDS, 0.0)
+    seconds += KIND_SECONDS * (n_pair_kinds + n_angle_kinds)
+    seconds += ANGLE_SECONDS * n_angles
+    return seconds
 
 
 @contextmanager
 def _subnormal_numbers_as_zero() -> Iterator[None]:
-    """Numbers below 1e-38 are slow, and cut-off functions give many; afterwards they are numbers again."""
+    """Makes PyTorch take numbers below 1e-38 as 0 within the block.
+
+    Such numbers are slow, and cut-off functions give many of them."""
     import torch
 
     torch.set_flush_denormal(True)
@@ -247,11 +323,13 @@ def _make(version: str, scale: EnergyScale, weights: Path | None, device: str) -
     else:
         model = CHGNet.from_file(str(weights), mlp_out_bias=False).to(device)
     model = model.eval().requires_grad_(False)
-    return Chgnet(model, scale, device, Layers.of(model))
+    return Chgnet(model, scale, device, Layers.from_model(model))
 
 
 def _factory(name: str, version: str, scale: EnergyScale) -> PotentialFactory:
-    return PotentialFactory(name, scale, MPTRJ, partial(_make, version, scale), 0.0015, "chgnet")
+    return PotentialFactory(
+        name=name, scale=scale, elements=MPTRJ, make=partial(_make, version, scale), seconds=0.0015, package="chgnet"
+    )
 
 
 CHGNET = _factory("chgnet-0.3.0", "0.3.0", EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020))

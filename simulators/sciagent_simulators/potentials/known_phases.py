@@ -4,9 +4,9 @@ All energies come from the same model, so no scales mix. The hull of these phase
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
 folder, one for each element and each pair of elements, under the model, its scale and the recipe.
 
-The elements start from their ground-state structures. Simple metals and the diamond lattice have their measured lattice
-constants; other structures come from the AFLOW prototypes that pymatgen ships, with bonds as long as the sums of radii,
-or the measured volume of molecular crystals. All are starting points of a relaxation.
+The elements start from their ground-state structures, which are then relaxed. Simple metals and the diamond lattice
+start with their measured lattice constants. Other structures come from the AFLOW prototypes that pymatgen ships; their
+bonds are as long as the sums of radii, and molecular crystals have their measured volume.
 
 Sources: ase.data.reference_states; Mehl et al., Comput. Mater. Sci. 136, S1 (2017).
 
@@ -64,7 +64,7 @@ PROTOTYPES = {
 """AFLOW label and Strukturbericht symbol, and the elements that have the structure."""
 PROTOTYPE_OF = {symbol: name for name, symbols in PROTOTYPES.items() for symbol in symbols.split()}
 VOLUMES = {"H": 19.0, "N": 22.7, "O": 17.4, "F": 16.1, "Cl": 27.5, "Br": 32.6, "I": 42.6}
-"""Measured volumes of molecular crystals, in angstrom**3 per atom: their bonds say nothing of the distances between."""
+"""Measured volumes of molecular crystals, in angstrom**3 per atom; bonds do not tell how far apart molecules are."""
 LATTICES = {"Sn": ("diamond", 6.49), "He": ("fcc", 4.24)}
 """Elements whose structure at 0 K ASE's table lacks, with the lattice constant in angstrom."""
 
@@ -85,12 +85,13 @@ def element(symbol: str) -> Any:
 
 
 def _prototype(name: str, symbol: str) -> Any:
+    """Returns the pymatgen Structure of an element in the prototype with this key of PROTOTYPES."""
     from pymatgen.core import Structure
 
     from sciagent.chemistry.crystals.cells import rescaled
 
-    given = _structures()[name]
-    structure = Structure(given.lattice, [symbol] * len(given), given.frac_coords)
+    prototype = _structures()[name]
+    structure = Structure(prototype.lattice, [symbol] * len(prototype), prototype.frac_coords)
     if symbol not in VOLUMES:
         return rescaled(structure)
     structure.scale_lattice(VOLUMES[symbol] * len(structure))
@@ -99,29 +100,31 @@ def _prototype(name: str, symbol: str) -> Any:
 
 @cache
 def _structures() -> Mapping[str, Any]:
-    """Returns the structures of all prototypes of elements by AFLOW label and Strukturbericht symbol."""
+    """Returns {key of PROTOTYPES: pymatgen Structure of this prototype}."""
     from pymatgen.core import Structure
 
     from sciagent.chemistry.crystals.cells import analysis_folder
 
-    found: dict[str, Any] = {}
+    structures: dict[str, Any] = {}
     with gzip.open(analysis_folder() / "prototypes/aflow_prototypes.json.gz", "rt") as file:
         for entry in json.load(file):
             name = f"{entry['tags']['aflow']} {entry['tags']['strukturbericht']}"
             if name in PROTOTYPES:
-                found.setdefault(name, Structure.from_dict(entry["snl"]))
-    return found
+                structures.setdefault(name, Structure.from_dict(entry["snl"]))
+    return structures
 
 
 RECIPE = 2  # raise it whenever the phases or their relaxation change
-FMAX = 0.03
-STEPS = 500
-LEAST_SHARE = 1e-6  # of atoms, of a phase that is named
+FMAX = 0.03  # eV/angstrom, limit of the forces
+STEPS = 500  # largest number of evaluations of a phase
+MIN_SHARE = 1e-6  # phases with a smaller share of the atoms are not named in a mixture
 BINARIES = (
     "rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3",
 )  # fmt: skip
-"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A. A pair is decorated in those
-that oxidation states balance; an alloy, or another pair without a balanced one, in all."""
+"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A.
+
+A pair of elements is decorated in the prototypes in which its oxidation states balance. An alloy, or another pair
+without such a prototype, is decorated in all of them."""
 
 
 @dataclass(frozen=True)
@@ -156,18 +159,23 @@ class KnownPhases:
         """Returns the energy above the hull of the phases, eV per atom, and the share of atoms of each phase there.
 
         It is negative below the hull. Raises SimulatorError for another scale, or if an element is missing."""
-        for symbol in amounts:
-            self._lowest(symbol)
+        self._require_elements(amounts)
         within = [phase for phase in self.phases if set(phase.amounts) <= set(amounts)]
         shares = _mixture([phase.amounts for phase in within], [phase.per_atom for phase in within], amounts)
-        lowest = sum(share * phase.per_atom for phase, share in zip(within, shares, strict=True))
+        hull_energy = sum(share * phase.per_atom for phase, share in zip(within, shares, strict=True))
         present: dict[str, float] = {}
         for phase, share in zip(within, shares, strict=True):
-            if share > LEAST_SHARE:
+            if share > MIN_SHARE:
                 present[phase.name] = present.get(phase.name, 0.0) + share
-        return energy - Energy(lowest, self.scale), present
+        return energy - Energy(hull_energy, self.scale), present
+
+    def _require_elements(self, symbols: Iterable[str]) -> None:
+        """Raises SimulatorError not_converged if no phase of one of the elements is known."""
+        for symbol in symbols:
+            self._lowest(symbol)
 
     def _lowest(self, symbol: str) -> Phase:
+        """Returns the phase of the element with the lowest energy. Raises SimulatorError not_converged without one."""
         pure = [phase for phase in self.phases if set(phase.amounts) == {symbol}]
         if not pure:
             detail = f"no reference phase of {symbol} is known to {self.scale.model}"
@@ -180,32 +188,43 @@ def known_phases(
 ) -> KnownPhases:
     """Returns the phases of these chemical systems: read from the cache, or relaxed together and kept.
 
-    scale: of the potential's energies; for own weights it names them. systems: the elements of each.
-    binaries: whether decorated binaries belong to them, besides the elements.
+    scale: the scale of the potential's energies; it also names own weights. systems: the elements of each system.
+    binaries: whether decorated pairs of elements belong to the phases, besides the elements.
     """
-    wanted: dict[str, None] = {}
+    wanted: dict[str, None] = {}  # the keys are an ordered set of elements, such as Na, and of pairs, such as Cl-Na
     for system in systems:
-        wanted |= dict.fromkeys(sorted(system))
+        wanted.update(dict.fromkeys(sorted(system)))
         if binaries:
-            wanted |= dict.fromkeys("-".join(pair) for pair in _pairs(system))
+            wanted.update(dict.fromkeys("-".join(pair) for pair in _pairs(system)))
     folder = cache_folder() / "known_phases" / _folder(scale)
-    found = {name: phases for name in wanted if (phases := _read(folder / f"{name}.json")) is not None}
-    missing = [name for name in wanted if name not in found]
+    phases_by_name: dict[str, list[Phase]] = {}
+    missing: list[str] = []
+    for name in wanted:
+        cached_phases = _read(folder / f"{name}.json")
+        if cached_phases is None:
+            missing.append(name)
+        else:
+            phases_by_name[name] = cached_phases
     if missing:
         relaxed = _relaxed(potential, missing)
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
-        found |= relaxed
-    return KnownPhases(tuple(chain.from_iterable(found.values())), scale)
+        phases_by_name |= relaxed
+    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), scale)
 
 
 def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
-    """Returns the pairs of elements that are decorated: beside a non-metal, two metals only if they make a salt."""
+    """Returns the pairs of elements of a system that are decorated.
+
+    In a system of metals only, these are all pairs. In a system with a non-metal, two metals are decorated only if they
+    make a salt."""
     from sciagent.chemistry.crystals.contacts import is_metal
 
     metals = {symbol for symbol in system if is_metal(symbol)}
     pairs = list(combinations(sorted(system), 2))
-    return [pair for pair in pairs if metals == set(system) or not metals.issuperset(pair) or balanced(pair)]
+    if metals == set(system):
+        return pairs
+    return [pair for pair in pairs if not metals.issuperset(pair) or balanced(pair)]
 
 
 @lru_cache(maxsize=4096)
@@ -213,12 +232,15 @@ def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
     """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
     from sciagent.chemistry.crystals.prototypes import assignment_of
 
-    found = []
+    balanced_labels = []
     for label, structure in _decorated(pair, BINARIES):
-        states = assignment_of({symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()})
-        if states is not None and states.misordered == 0 and all(x.is_integer() for x in states.states.values()):
-            found.append(label)
-    return tuple(found)
+        amounts = {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
+        assignment = assignment_of(amounts)
+        if assignment is None or assignment.misordered != 0:
+            continue
+        if all(state.is_integer() for state in assignment.states.values()):
+            balanced_labels.append(label)
+    return tuple(balanced_labels)
 
 
 def _mixture(
@@ -226,7 +248,9 @@ def _mixture(
 ) -> Sequence[float]:
     """Returns the share of atoms of each phase in the mixture of lowest energy with this composition.
 
-    A linear programme: minimise sum_i x_i e_i with sum_i x_i c_i = c and x_i >= 0, where c are shares of elements."""
+    phases: atoms of each element in a phase. energies: of the phases, eV per atom. amounts: the composition.
+    It solves a linear programme: minimise sum_i x_i e_i with sum_i x_i c_i = c and x_i >= 0, where c are shares of
+    elements. Raises SimulatorError not_converged."""
     from scipy.optimize import linprog
 
     total = sum(amounts.values())
@@ -238,6 +262,7 @@ def _mixture(
 
 
 def _folder(scale: EnergyScale) -> str:
+    """Returns the name of the cache's folder for this model, scale and recipe."""
     return f"{scale.model}-{content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES])[:12]}"
 
 
@@ -250,12 +275,14 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
         for label, structure in _starts(name.split("-")):
             starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
-    found: dict[str, list[Phase]] = {name: [] for name in names}
-    for (name, label, structure), done in zip(starts, relax(potential, cells, FMAX, STEPS), strict=True):
-        if done.fault is None:
-            amounts = structure.composition.get_el_amt_dict()
-            found[name].append(Phase(f"{label} {structure.composition.reduced_formula}", amounts, done.energy_per_atom))
-    return found
+    phases_by_name: dict[str, list[Phase]] = {name: [] for name in names}
+    for (name, label, structure), relaxed in zip(starts, relax(potential, cells, FMAX, STEPS), strict=True):
+        if relaxed.fault is None:
+            composition = structure.composition
+            phase_name = f"{label} {composition.reduced_formula}"
+            phase = Phase(phase_name, composition.get_el_amt_dict(), relaxed.energy_per_atom)
+            phases_by_name[name].append(phase)
+    return phases_by_name
 
 
 def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
@@ -264,11 +291,12 @@ def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
         with contextlib.suppress(KeyError):
             return [("element", element(symbols[0]))]
         return []
-    return _decorated(symbols, balanced((symbols[0], symbols[1])) or BINARIES)
+    prototypes = balanced((symbols[0], symbols[1])) or BINARIES
+    return _decorated(symbols, prototypes)
 
 
 def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Returns (label, pymatgen Structure) of a pair in these prototypes."""
+    """Returns (label, pymatgen Structure) of a pair of elements in each of these prototypes that takes them."""
     from sciagent.chemistry.crystals.contacts import electronegativity
     from sciagent.chemistry.crystals.prototypes import decorated
 
@@ -297,38 +325,37 @@ def _write(path: Path, phases: Sequence[Phase]) -> None:
         Path(partial).replace(path)
 
 
-HUBBARD = {"Co": 3.32, "Cr": 3.7, "Fe": 5.3, "Mn": 3.9, "Mo": 4.38, "Ni": 6.2, "V": 3.25, "W": 6.2}
+HUBBARD_U = {"Co": 3.32, "Cr": 3.7, "Fe": 5.3, "Mn": 3.9, "Mo": 4.38, "Ni": 6.2, "V": 3.25, "W": 6.2}
 """Hubbard U of the Materials Project for oxides and fluorides, in eV."""
 
 
 def mp2020_correction(structure: Any) -> float:
-    """Returns the correction of a pymatgen Structure, in eV per atom, zero for most intermetallics."""
+    """Returns the MP2020 correction of a pymatgen Structure, in eV per atom. It is 0 for most intermetallics."""
     from pymatgen.entries.computed_entries import ComputedStructureEntry
 
     composition = structure.composition
     symbols = {element.symbol for element in composition}
-    hubbards = {symbol: HUBBARD.get(symbol, 0.0) for symbol in symbols} if symbols & {"O", "F"} else {}
-    has_u = any(hubbards.values())
-    guesses = composition.oxi_state_guesses(max_sites=-50)
-    entry = ComputedStructureEntry(
-        structure,
-        0.0,
-        parameters={"run_type": "GGA+U" if has_u else "GGA", "hubbards": hubbards if has_u else {}, "software": "vasp"},
-        data={"oxidation_states": guesses[0] if guesses else {}},
-    )
-    return float(sum(found.value for found in load_correction().get_adjustments(entry))) / len(structure)
+    parameters: dict[str, Any] = {"run_type": "GGA", "hubbards": {}, "software": "vasp"}
+    if symbols & {"O", "F"} and symbols & set(HUBBARD_U):
+        parameters["run_type"] = "GGA+U"
+        parameters["hubbards"] = {symbol: HUBBARD_U.get(symbol, 0.0) for symbol in symbols}
+    guesses = composition.oxi_state_guesses(max_sites=-50)  # of the reduced formula, with at most 50 atoms
+    states = guesses[0] if guesses else {}
+    entry = ComputedStructureEntry(structure, 0.0, parameters=parameters, data={"oxidation_states": states})
+    adjustments = load_correction().get_adjustments(entry)
+    return float(sum(adjustment.value for adjustment in adjustments)) / len(structure)
 
 
 @cache
 def load_correction() -> Any:
-    """Returns the scheme, loaded once per process; importing it takes seconds."""
+    """Returns pymatgen's correction scheme MP2020, loaded once per process; importing it takes seconds."""
     from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
 
     return MaterialsProject2020Compatibility(check_potcar=False)
 
 
 def on_mp2020(energy: Energy, structure: Any) -> Energy:
-    """Returns the energy with the correction, if its scale lacks it and its functional is the corrected one."""
+    """Returns the energy with the MP2020 correction. An energy that is corrected, or not of PBE+U, is unchanged."""
     scale = energy.scale
     if scale.correction != UNCORRECTED or scale.functional != "PBE+U":
         return energy
@@ -337,4 +364,4 @@ def on_mp2020(energy: Energy, structure: Any) -> Energy:
 
 
 MPTRJ = frozenset(chemical_symbols[1:95]) - {"Po", "At", "Rn", "Fr", "Ra"}
-"""Hydrogen to plutonium without those that have no calculations: 89 elements."""
+"""The 89 elements of the training set MPtrj: hydrogen to plutonium without five that have no calculations."""

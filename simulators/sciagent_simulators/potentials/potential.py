@@ -24,11 +24,13 @@ from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 
 Numbers = NDArray[np.float64]
 ON_CPU = 128
+"""Largest number of atoms in a call of a model on the CPU; so many fit into the caches of a core."""
 ON_GPU = 4096
-"""Atoms in a call of a model: what fits into the caches of a core, and into the memory of a GPU."""
+"""Largest number of atoms in a call of a model on a GPU; so many fit into its memory."""
 UNCORRECTED = "uncorrected"
+"""Name of the correction of energies that have none."""
 MP2020 = "MP2020"
-"""Corrections of energies: none, or those of the Materials Project from 2020."""
+"""Name of the corrections of the Materials Project from 2020."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class EnergyScale:
     functional: str
     """Functional of the calculations that it was trained on, such as `PBE+U` or `r2SCAN`."""
     correction: str = UNCORRECTED
-    """Correction that those energies contain: `uncorrected` or `MP2020`."""
+    """Correction that the energies of these calculations contain: `uncorrected` or `MP2020`."""
 
     @property
     def label(self) -> str:
@@ -63,7 +65,7 @@ class Energy:
     def __sub__(self, other: Energy) -> float:
         """Returns the difference in eV per atom. Raises SimulatorError (energy_scale) across scales."""
         if self.scale != other.scale:
-            raise _mixed(self.scale, other.scale)
+            raise _mixed_scales(self.scale, other.scale)
         return self.per_atom - other.per_atom
 
 
@@ -72,11 +74,12 @@ def spread(first: Energy, second: Energy) -> float:
 
     Raises SimulatorError (energy_scale) for other functionals or corrections."""
     if not first.scale.is_comparable(second.scale):
-        raise _mixed(first.scale, second.scale)
+        raise _mixed_scales(first.scale, second.scale)
     return abs(first.per_atom - second.per_atom)
 
 
-def _mixed(one: EnergyScale, other: EnergyScale) -> SimulatorError:
+def _mixed_scales(one: EnergyScale, other: EnergyScale) -> SimulatorError:
+    """Returns the error of a comparison of energies on two scales."""
     detail = f"energies of {one.model} ({one.label}) and of {other.model} ({other.label}) are on different scales"
     return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.ENERGY_SCALE, detail)
 
@@ -96,6 +99,7 @@ class PotentialValues:
 
     @property
     def is_finite(self) -> bool:
+        """Whether energy, forces and stress are finite numbers."""
         return bool(np.isfinite(self.energy) and np.isfinite(self.forces).all() and np.isfinite(self.stress).all())
 
 
@@ -138,9 +142,9 @@ class PotentialFactory:
     ships_weights: bool = True
     """Whether the package contains weights. If not, a campaign has to name a file."""
     ignores_charge: bool = True
-    """Whether charge and spin do not enter. Charged candidates are then refused."""
+    """Whether the model does not depend on charge and spin. Charged candidates are then refused."""
     environment: str | None = None
-    """Name of the environment in `sciagent engines` that has the package; None for that of sciagent."""
+    """Name of the environment in `sciagent engines` that has the package; None for sciagent's own environment."""
 
     def __call__(self, weights: Path | None, device: str) -> Potential:
         return self.make(weights, device)
@@ -151,18 +155,19 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 
 
 @cache
-def _points() -> Mapping[str, EntryPoint]:
-    points: dict[str, EntryPoint] = {}
+def _registered() -> Mapping[str, EntryPoint]:
+    """Returns {name of a potential: its entry point}. Raises UsageError for a name that two packages register."""
+    registered: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        if point.name in points and points[point.name].value != point.value:
+        if point.name in registered and registered[point.name].value != point.value:
             raise UsageError(f'two installed packages offer a potential named "{point.name}"; uninstall one')
-        points[point.name] = point
-    return points
+        registered[point.name] = point
+    return registered
 
 
 def potential_names() -> tuple[str, ...]:
     """Returns the sorted names of all installed potentials."""
-    return tuple(sorted(_points()))
+    return tuple(sorted(_registered()))
 
 
 @cache
@@ -170,30 +175,32 @@ def potential_factory(name: str) -> PotentialFactory:
     """Returns what a package declares about a potential; no model is loaded.
 
     Raises UnknownNameError, or UsageError if the package does not load or offers something else."""
-    if name not in _points():
+    if name not in _registered():
         raise UnknownNameError("potential", name, potential_names())
+    point = _registered()[name]
     try:
-        loaded = _points()[name].load()
+        loaded = point.load()
     except (ImportError, AttributeError) as error:
-        raise UsageError(f'potential "{name}" ({_points()[name].value}) does not load: {error}') from error
+        raise UsageError(f'potential "{name}" ({point.value}) does not load: {error}') from error
     if not isinstance(loaded, PotentialFactory) or loaded.name != name:
-        raise UsageError(f'potential "{name}": {_points()[name].value} is no PotentialFactory of that name')
+        raise UsageError(f'potential "{name}": {point.value} is no PotentialFactory of that name')
     return loaded
 
 
 @lru_cache(maxsize=4)
 def load_potential(name: str, weights: Path | None = None, device: str = "cpu") -> Potential:
-    """Returns the model, loaded once per process. What it prints is dropped.
+    """Returns the model, loaded once per process. Text that it prints while it loads is dropped.
 
-    Raises SimulatorError bad_environment if its package is missing, or if its weights cannot be read."""
-    made = potential_factory(name)
-    if weights is None and not made.ships_weights:
+    Raises SimulatorError bad_environment if its package is missing, or if its weights cannot be read, and UsageError
+    for a model without weights."""
+    factory = potential_factory(name)
+    if weights is None and not factory.ships_weights:
         raise UsageError(f'potential "{name}" has no weights of its own; name a file (weights: FILE)')
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            return made(weights, device)
+            return factory(weights, device)
     except ImportError as error:
-        detail = f"{made.package} is not installed ({error}); pip install 'sciagent[mlff]', or the package of {name}"
+        detail = f"{factory.package} is not installed ({error}); pip install 'sciagent[mlff]', or the package of {name}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail) from error
     except (OSError, pickle.UnpicklingError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         detail = f"{name} cannot read its weights: {type(error).__name__}: {error}"
@@ -202,11 +209,15 @@ def load_potential(name: str, weights: Path | None = None, device: str = "cpu") 
 
 @cache
 def potential_versions(name: str) -> Mapping[str, str]:
-    """Returns the versions of the installed distributions with a potential's package, and of who registered it. The
-    first call of a process reads the metadata of all distributions, which takes a quarter of a second."""
-    found = packages_distributions().get(potential_factory(name).package, [])
-    own = getattr(_points()[name], "dist", None)
-    return {distribution: version(distribution) for distribution in found} | ({own.name: own.version} if own else {})
+    """Returns {distribution: version} of the distributions that contain a potential's package or that registered it.
+
+    The first call of a process reads the metadata of all distributions, which takes a quarter of a second."""
+    distributions = packages_distributions().get(potential_factory(name).package, [])
+    versions = {distribution: version(distribution) for distribution in distributions}
+    registering = getattr(_registered()[name], "dist", None)
+    if registering:
+        versions[registering.name] = registering.version
+    return versions
 
 
 def available_device() -> str:
@@ -219,8 +230,11 @@ def available_device() -> str:
 
 
 def is_fork_safe() -> bool:
-    """Returns whether a model may run before a fork: on a machine with a GPU, PyTorch starts threads at the first
-    gradient, which children lack."""
+    """Returns whether a model may run before a fork.
+
+    On a machine with a GPU, PyTorch starts threads at the first gradient, and a forked process lacks them."""
     import torch
 
-    return (torch.version.cuda or torch.version.hip) is None or not any(Path(file).exists() for file in GPU_FILES)
+    supports_gpu = (torch.version.cuda or torch.version.hip) is not None
+    has_gpu = any(Path(file).exists() for file in GPU_FILES)
+    return not (supports_gpu and has_gpu)

@@ -2,15 +2,14 @@
 
 FIRE acts on the positions and the logarithm of the strain. Each crystal has its own time step, mixing and convergence,
 so it relaxes as it would alone; only the evaluation of the potential is shared. The steps are those of ASE's FIRE with
-its FrechetCellFilter. A crystal that collapses, escapes or meets numbers that are not finite is set aside with its
-fault, and the others go on.
+its FrechetCellFilter. A crystal that collapses, expands without limit or meets numbers that are not finite is set aside
+with its fault, and the others go on.
 
 Source: Bitzek et al., Phys. Rev. Lett. 97, 170201 (2006); the gradient of the cell: J. Kermode and K. Shinohara in ASE.
 
-The equation of state is fitted by Birch and Murnaghan to energies at scaled volumes.
-
-The third-order equation is a cubic polynomial in V^(-2/3), so the fit is linear. The shape of the cell is scaled
-uniformly and positions are relaxed at each volume; for cells that are not cubic the modulus is thus an upper bound.
+The equation of state is that of Birch and Murnaghan, fitted to energies at scaled volumes. The third-order equation is
+a cubic polynomial in V^(-2/3), so the fit is linear. The cell is scaled uniformly, without a change of its shape, and
+positions are relaxed at each volume. The modulus is therefore an upper bound for cells that are not cubic.
 
 Source: Birch, Phys. Rev. 71, 809 (1947).
 """
@@ -29,18 +28,21 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.potential import Numbers, Potential, PotentialValues
 
+# The parameters of FIRE, in ASE's units.
 MAX_STEP = 0.2  # angstrom, norm of a step
 FIRST_TIME_STEP = 0.1
-LAST_TIME_STEP = 1.0
-MIXING = 0.1
-MIXING_DECAY = 0.99
-STEPS_BEFORE_GROWTH = 5
-GROWTH = 1.1
-SHRINKAGE = 0.5
+MAX_TIME_STEP = 1.0
+MIXING = 0.1  # share of the velocity that is turned along the forces, at first
+MIXING_DECAY = 0.99  # factor of the mixing when the time step grows
+STEPS_BEFORE_GROWTH = 5  # steps downhill before the time step grows
+GROWTH = 1.1  # factor of the time step after many steps downhill
+SHRINKAGE = 0.5  # factor of the time step after a step uphill
+
 MIN_HEIGHT = 1.0  # angstrom, of the cell above its faces
-LEAST_VOLUME = 0.25
-MOST_VOLUME = 4.0  # shares of the first volume at which a relaxation is given up
-HUGE_FORCE = 1e4  # eV/angstrom
+MIN_VOLUME_RATIO = 0.25
+MAX_VOLUME_RATIO = 4.0
+"""Volumes over the first volume at which a relaxation is given up."""
+MAX_FORCE = 1e4  # eV/angstrom
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,17 @@ class Relaxed:
     atoms: Any
     """The ase.Atoms."""
     last: PotentialValues | None
-    """The potential there; None if it was never known."""
+    """Energy, forces and stress there; None if no evaluation gave finite numbers."""
     steps: int
     """Number of evaluations."""
     fmax: float
-    """Largest norm among the forces on atoms and on the cell, eV/angstrom; the cell's are per atom."""
+    """Largest norm among the forces on atoms and on the cell, eV/angstrom; forces on the cell are per atom."""
     volume_ratio: float
-    """Volume over that before."""
+    """Volume over the volume before the relaxation."""
     seconds: float = 0.0
     """Core-seconds that the evaluations take alone; 0 if the model does not tell."""
     fault: SimulatorError | None = None
-    """The reason why there is no result; None if it has converged."""
+    """The reason why there is no result; None if the relaxation has converged."""
 
     @property
     def energy_per_atom(self) -> float:
@@ -72,29 +74,36 @@ class Relaxed:
 
 @dataclass
 class _Member:
-    """One crystal on its way."""
+    """One crystal of n atoms during its relaxation."""
 
     atoms: Any
+    """The ase.Atoms, which move."""
     is_cell_fixed: bool = False
+    """Whether only positions are relaxed."""
     cell: Numbers = field(init=False)
-    """The cell before."""
+    """3 x 3, the cell before the relaxation, vectors as rows, in angstrom."""
     logarithm: Numbers = field(init=False)
-    """3 x 3, of the deformation gradient."""
+    """3 x 3, the matrix logarithm of the deformation gradient."""
     gradient: Numbers = field(init=False)
-    """3 x 3, the deformation gradient: the cell is that before times its transpose."""
+    """3 x 3, the deformation gradient: the present cell is `cell` times its transpose."""
     undeformed: Numbers = field(init=False)
-    """n x 3, the positions in the cell before, in angstrom."""
+    """n x 3, the positions if the cell were still `cell`, in angstrom."""
     velocity: Numbers | None = None
+    """(n + 3) x 3, the velocity of FIRE, in the order of `forces`; None before the first step."""
     time_step: float = FIRST_TIME_STEP
     mixing: float = MIXING
     downhill: int = 0
     """Steps since the last one uphill."""
     steps: int = 0
+    """Number of evaluations."""
     seconds: float = 0.0
+    """Core-seconds that the evaluations take alone."""
     last: PotentialValues | None = None
+    """The last evaluation with finite numbers."""
     forces: Numbers = field(init=False)
-    """(n + 3) x 3: on the atoms of the undeformed cell, and on the logarithm."""
+    """(n + 3) x 3: n forces on the atoms of the undeformed cell, and three rows on the logarithm per atom."""
     fault: SimulatorError | None = None
+    """The reason why the relaxation was given up."""
 
     def __post_init__(self) -> None:
         self.cell = self.atoms.cell.array.copy()
@@ -109,23 +118,24 @@ class _Member:
 
     @property
     def volume_ratio(self) -> float:
-        return volume(self.atoms.cell.array) / max(volume(self.cell), 1e-300)
+        return volume(self.atoms.cell.array) / max(volume(self.cell), 1e-300)  # no division by 0 for a flat cell
 
-    def take(self, found: PotentialValues) -> None:
+    def set_forces(self, values: PotentialValues) -> None:
         """Sets the forces from an evaluation of the potential, or the fault."""
         self.steps += 1
-        self.seconds += found.seconds
-        if not found.is_finite:
+        self.seconds += values.seconds
+        if not values.is_finite:
             self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "the energy or a force is not a finite number")
             return
-        self.last = found
-        on_cell = np.zeros((3, 3))
+        self.last = values
+        forces_on_cell = np.zeros((3, 3))
         if not self.is_cell_fixed:
-            virial = -volume(self.atoms.cell.array) * found.stress
-            on_cell = _directional(self.logarithm.T, virial @ np.linalg.inv(self.gradient.T))
-        self.forces = np.vstack([found.forces @ self.gradient, on_cell / len(self.atoms)])
-        if np.abs(found.forces).max() > HUGE_FORCE:
-            detail = f"a force of {np.abs(found.forces).max():.3g} eV/angstrom: atoms overlap"
+            virial = -volume(self.atoms.cell.array) * values.stress
+            forces_on_cell = _directional_derivative(self.logarithm.T, virial @ np.linalg.inv(self.gradient.T))
+        self.forces = np.vstack([values.forces @ self.gradient, forces_on_cell / len(self.atoms)])
+        largest = np.abs(values.forces).max()
+        if largest > MAX_FORCE:
+            detail = f"a force of {largest:.3g} eV/angstrom: atoms overlap"
             self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, detail)
 
     def step(self) -> None:
@@ -133,11 +143,11 @@ class _Member:
         forces = self.forces
         if self.velocity is None:
             self.velocity = np.zeros_like(forces)
-        elif (forces * self.velocity).sum() > 0:
+        elif (forces * self.velocity).sum() > 0:  # downhill
             along = forces / np.linalg.norm(forces) * np.linalg.norm(self.velocity)
             self.velocity = (1 - self.mixing) * self.velocity + self.mixing * along
             if self.downhill > STEPS_BEFORE_GROWTH:
-                self.time_step = min(self.time_step * GROWTH, LAST_TIME_STEP)
+                self.time_step = min(self.time_step * GROWTH, MAX_TIME_STEP)
                 self.mixing *= MIXING_DECAY
             self.downhill += 1
         else:
@@ -151,26 +161,31 @@ class _Member:
         self._move(move)
 
     def _move(self, move: Numbers) -> None:
+        """Moves atoms and cell, and sets the fault if the cell has collapsed or grown too far. move: as `forces`."""
         from scipy.linalg import expm
 
-        self.undeformed = self.undeformed + move[:-3]
-        self.logarithm = self.logarithm + move[-3:] / len(self.atoms)
+        move_of_atoms = move[:-3]
+        move_of_cell = move[-3:]
+        self.undeformed = self.undeformed + move_of_atoms
+        self.logarithm = self.logarithm + move_of_cell / len(self.atoms)
         self.gradient = expm(self.logarithm)
         self.atoms.set_cell(self.cell @ self.gradient.T, scale_atoms=False)
         self.atoms.set_positions(self.undeformed @ self.gradient.T)
-        self.fault = self._lost()
+        self.fault = self._cell_fault()
 
-    def _lost(self) -> SimulatorError | None:
+    def _cell_fault(self) -> SimulatorError | None:
+        """Returns the fault of a cell that has collapsed or grown too far, or None."""
         ratio = self.volume_ratio
         height = min(heights(self.atoms.cell.array))
-        if not np.isfinite(ratio) or ratio > MOST_VOLUME:
+        if not np.isfinite(ratio) or ratio > MAX_VOLUME_RATIO:
             return _fault(Outcome.UNSTABLE, Reason.VOLUME_CHANGED, f"the cell grew to {ratio:.3g} times its volume")
-        if ratio < LEAST_VOLUME or height < MIN_HEIGHT:
+        if ratio < MIN_VOLUME_RATIO or height < MIN_HEIGHT:
             detail = f"{ratio:.2f} times its volume, {height:.2f} angstrom high after {self.steps} steps"
             return _fault(Outcome.IMPLAUSIBLE, Reason.COLLAPSED, f"the cell collapses: {detail}")
         return None
 
     def result(self, fmax: float) -> Relaxed:
+        """Returns the crystal as it is now; with a fault if a force is above fmax (eV/angstrom)."""
         fault = self.fault
         if fault is None and self.fmax > fmax:
             detail = f"the largest force is {self.fmax:.3g} eV/angstrom after {self.steps} steps; the limit is {fmax:g}"
@@ -188,10 +203,14 @@ def relax(
     fmax: eV/angstrom, the limit for forces on atoms and on the cell. steps: evaluations of each crystal at most.
     """
     members = [_Member(atoms.copy(), fixed_cells) for atoms in batch]
-    active = [member for member in members if _is_periodic(member)]
+    for member in members:
+        if not _is_periodic(member):
+            member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
+    active = [member for member in members if member.fault is None]
     while active:
-        for member, found in zip(active, evaluate(potential, [member.atoms for member in active]), strict=True):
-            member.take(found)
+        evaluations = evaluate(potential, [member.atoms for member in active])
+        for member, values in zip(active, evaluations, strict=True):
+            member.set_forces(values)
         active = [m for m in active if m.fault is None and m.fmax > fmax and m.steps < steps]
         for member in active:
             member.step()
@@ -225,14 +244,15 @@ def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
 def heights(cell: NDArray[np.float64]) -> Numbers:
     """Returns (3,) the distances between opposite faces of a cell, in angstrom. cell: 3 x 3, vectors as rows."""
     a, b, c = cell.tolist()
-    return np.array([volume(cell) / max(math.hypot(*_cross(u, v)), 1e-12) for u, v in ((b, c), (c, a), (a, b))])
+    face_areas = [math.hypot(*_cross(u, v)) for u, v in ((b, c), (c, a), (a, b))]
+    return np.array([volume(cell) / max(area, 1e-12) for area in face_areas])
 
 
 def volume(cell: NDArray[np.float64]) -> float:
     """Returns the volume of a cell, angstrom**3. NumPy's determinant takes ten times as long for 3 x 3."""
-    (x, y, z), b, c = cell.tolist()
+    a, b, c = cell.tolist()
     face = _cross(b, c)
-    return float(abs(x * face[0] + y * face[1] + z * face[2]))
+    return float(abs(a[0] * face[0] + a[1] * face[1] + a[2] * face[2]))
 
 
 def _cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
@@ -240,21 +260,22 @@ def _cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]
 
 
 def _is_periodic(member: _Member) -> bool:
-    if not member.atoms.pbc.all() or min(heights(member.cell)) < MIN_HEIGHT:
-        member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
-    return member.fault is None
+    """Returns whether the crystal has a cell in three dimensions that is not flat."""
+    return bool(member.atoms.pbc.all()) and not min(heights(member.cell)) < MIN_HEIGHT
 
 
-def _directional(matrix: Numbers, direction: Numbers) -> Numbers:
-    """Returns the derivative of exp(matrix) in a direction, both 3 x 3: a block of the exponential of both."""
+def _directional_derivative(matrix: Numbers, direction: Numbers) -> Numbers:
+    """Returns the derivative of exp(matrix) in a direction, all 3 x 3.
+
+    It is the upper right block of the exponential of the 6 x 6 matrix with the blocks matrix, direction, 0, matrix."""
     from scipy.linalg import expm
 
-    both = np.zeros((6, 6))
-    both[:3, :3] = matrix
-    both[3:, 3:] = matrix
-    both[:3, 3:] = direction
-    found: Numbers = expm(both)[:3, 3:]
-    return found
+    blocks = np.zeros((6, 6))
+    blocks[:3, :3] = matrix
+    blocks[3:, 3:] = matrix
+    blocks[:3, 3:] = direction
+    derivative: Numbers = expm(blocks)[:3, 3:]
+    return derivative
 
 
 def _fault(outcome: Outcome, reason: Reason, detail: str) -> SimulatorError:
@@ -263,7 +284,7 @@ def _fault(outcome: Outcome, reason: Reason, detail: str) -> SimulatorError:
 
 GPA = 160.21766208  # GPa in an eV/angstrom**3
 STRAINS = (-0.06, -0.04, -0.02, 0.0, 0.02, 0.04, 0.06)
-"""Changes of the volume."""
+"""Relative changes of the volume at which energies are computed."""
 
 
 @dataclass(frozen=True)
@@ -271,9 +292,9 @@ class StateFit:
     """The minimum of an equation of state."""
 
     volume: float
-    """At zero pressure, in angstrom**3."""
+    """Volume at zero pressure, in angstrom**3."""
     bulk_modulus: float
-    """In GPa."""
+    """Bulk modulus, in GPa."""
     derivative: float
     """The derivative of the bulk modulus by pressure, without unit."""
     residual: float
@@ -286,13 +307,13 @@ def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
     Raises SimulatorError if there is no minimum among the volumes, or the energies are no smooth curve."""
     v = np.asarray(volumes, dtype=float)
     e = np.asarray(energies, dtype=float)
-    curve = np.polynomial.Polynomial.fit(v ** (-2 / 3), e, 3)
+    curve = np.polynomial.Polynomial.fit(v ** (-2 / 3), e, 3)  # x = V^(-2/3)
     roots = np.asarray(curve.deriv().roots(), dtype=complex)
-    real = [float(x) for x in roots[np.abs(roots.imag) < 1e-12].real if x > 0]
-    inside = [x for x in real if v.min() <= x**-1.5 <= v.max() and float(curve.deriv(2)(x)) > 0]
-    if not inside:
+    positive_roots = [float(x) for x in roots[np.abs(roots.imag) < 1e-12].real if x > 0]
+    minima = [x for x in positive_roots if v.min() <= x**-1.5 <= v.max() and float(curve.deriv(2)(x)) > 0]
+    if not minima:
         raise SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no minimum among the volumes")
-    x = inside[0]
+    x = minima[0]
     second = float(curve.deriv(2)(x))
     third = float(curve.deriv(3)(x))
     volume = x**-1.5
@@ -305,24 +326,28 @@ def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
 def equations_of_state(
     potential: Potential, batch: Sequence[Any], fmax: float, steps: int
 ) -> list[StateFit | SimulatorError]:
-    """Returns the equation of state of each relaxed ase.Atoms, or why there is none. All volumes share the calls."""
+    """Returns the equation of state of each relaxed ase.Atoms, or the error why there is none.
+
+    The calls of the potential are shared by all crystals and volumes."""
     scaled = []
     for atoms in batch:
         for strain in STRAINS:
             scaled.append(_scaled(atoms, strain))
-    found = relax(potential, scaled, fmax, steps, fixed_cells=True)
+    relaxed = relax(potential, scaled, fmax, steps, fixed_cells=True)
     fits: list[StateFit | SimulatorError] = []
-    for place in range(len(batch)):
-        points = found[place * len(STRAINS) : (place + 1) * len(STRAINS)]
+    for first in range(0, len(relaxed), len(STRAINS)):
+        points = relaxed[first : first + len(STRAINS)]
         try:
+            volumes = [float(point.atoms.cell.volume) for point in points]
             energies = [point.energy_per_atom * len(point.atoms) for point in points]
-            fits.append(fit([float(point.atoms.cell.volume) for point in points], energies))
+            fits.append(fit(volumes, energies))
         except SimulatorError as error:
             fits.append(error)
     return fits
 
 
 def _scaled(atoms: Any, strain: float) -> Any:
+    """Returns a copy whose volume is larger by the share `strain`, at the same fractional positions."""
     copy = atoms.copy()
     copy.set_cell(atoms.cell.array * (1 + strain) ** (1 / 3), scale_atoms=True)
     return copy

@@ -19,8 +19,10 @@ from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
 CALL_SECONDS = 0.029
+"""Core-seconds of an evaluation of one cell by 7net-0. This number and the next one were fitted to 32 cells of 2 to 8
+atoms."""
 PAIR_SECONDS = 2.4e-4
-"""Core-seconds of an evaluation of one cell by 7net-0, and of each of its pairs (32 cells of 2 to 8 atoms)."""
+"""Core-seconds of each of the cell's pairs of neighbours by 7net-0."""
 VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
 """Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
 
@@ -43,18 +45,20 @@ class SevenNet:
         import sevenn._keys as keys
 
         graph = self._graph(batch)
-        pairs = graph[keys.BATCH][graph[keys.EDGE_IDX][0]].bincount(minlength=len(batch)).cpu().numpy()
+        centres = graph[keys.EDGE_IDX][0]
+        n_pairs = graph[keys.BATCH][centres].bincount(minlength=len(batch)).cpu().numpy()
+        seconds = CALL_SECONDS + PAIR_SECONDS * n_pairs.astype(float)
         output = self.model(graph)
         energies, forces, stresses = (
             output[key].detach().cpu().numpy().astype(float)
             for key in (keys.PRED_TOTAL_ENERGY, keys.PRED_FORCE, keys.PRED_STRESS)
         )
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
+        cells = zip(energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), seconds, strict=True)
+        # SevenNet's stress is positive under pressure
         return [
-            PotentialValues(float(energy), force, -stress[VOIGT], CALL_SECONDS + PAIR_SECONDS * float(n))
-            for energy, force, stress, n in zip(
-                energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), pairs, strict=True
-            )
+            PotentialValues(float(energy), force, -stress[VOIGT], float(alone))
+            for energy, force, stress, alone in cells
         ]
 
     def _graph(self, batch: Sequence[Any]) -> Mapping[str, Any]:
@@ -65,12 +69,12 @@ class SevenNet:
 
         edges = []
         vectors = []
-        before = 0
+        n_atoms_before = 0
         for atoms in batch:
-            centres, neighbours, vector = neighbour_list("ijD", atoms, cutoff=float(self.model.cutoff))
-            edges.append(np.array([centres, neighbours], dtype=np.int64) + before)
-            vectors.append(vector)
-            before += len(atoms)
+            centres, neighbours, cell_vectors = neighbour_list("ijD", atoms, cutoff=float(self.model.cutoff))
+            edges.append(np.array([centres, neighbours], dtype=np.int64) + n_atoms_before)
+            vectors.append(cell_vectors)
+            n_atoms_before += len(atoms)
         numbers = torch.from_numpy(np.concatenate([atoms.numbers for atoms in batch]).astype(np.int64))
         sizes = torch.tensor([len(atoms) for atoms in batch])
         graph = {
@@ -83,20 +87,25 @@ class SevenNet:
             keys.NUM_ATOMS: sizes,
             keys.BATCH: torch.repeat_interleave(torch.arange(len(batch)), sizes),
         }
-        head = {keys.MODAL_TYPE: torch.full((len(batch),), self.head)} if self.head is not None else {}
-        return {name: part.to(self.device) for name, part in (graph | head).items()}
+        if self.head is not None:
+            graph[keys.MODAL_TYPE] = torch.full((len(batch),), self.head)
+        return {name: part.to(self.device) for name, part in graph.items()}
 
 
 def _make(shipped: str, head: str | None, scale: EnergyScale, weights: Path | None, device: str) -> SevenNet:
+    """Returns the loaded model, ready for batches.
+
+    shipped: name of the weights in SevenNet's package, used without `weights`. head: name of the data set whose
+    functional is predicted, for models with several heads."""
     import torch
     from sevenn.util import load_checkpoint
 
     model = load_checkpoint(str(weights or shipped)).build_model()
     model.eval_type_map = torch.tensor(True)
     model.set_is_batch_data(True)
-    number = (model.modal_map or {}).get(head)
+    head_number = (model.modal_map or {}).get(head)
     model.eval_modal_map = False
-    return SevenNet(model.to(device).eval().requires_grad_(False), scale, device, number)
+    return SevenNet(model.to(device).eval().requires_grad_(False), scale, device, head_number)
 
 
 def _factory(name: str, shipped: str, scale: EnergyScale, seconds: float, head: str | None = None) -> PotentialFactory:

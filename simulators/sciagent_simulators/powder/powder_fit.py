@@ -4,8 +4,9 @@ The fit maximises the match, which is the cosine of measured and computed intens
 begins at the best places of a search over cell and zero shift, and takes damped Gauss-Newton steps within limits; it
 draws no random number.
 
-The computed pattern has reflections broadened by pseudo-Voigt functions, with derivatives for the fit. The result is a
-series: measured, computed, background, difference, and where the reflections are.
+The module has four parts in this order: the computed pattern, which has reflections broadened by pseudo-Voigt
+functions, and its derivatives; `fit` with its limits and result; the steps of the fit in `_Problem`; and the result as
+a series for charts (`fitted_series`): measured, computed, background, difference, and the reflections.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sciagent_simulators.powder.reflections import Reflections, SpectralLine, lo
 Array = NDArray[np.float64]
 REACH = 6.0
 """A peak ends this many full widths from its centre; a Lorentz function has 95 % of its area within."""
-MOST = 300
+MAX_REACH_POINTS = 300
 """Largest number of grid points on one side of a peak."""
 LN2 = float(np.log(2.0))
 
@@ -69,28 +70,37 @@ def peaks_of(reflections: Reflections, lines: tuple[SpectralLine, ...], paramete
     """Returns the peaks below 179 degrees."""
     spacing = reflections.spacing * parameters.cell
     sine = np.concatenate([line.wavelength / 2 / spacing for line in lines])
-    squared = np.tile(1 / (2 * spacing) ** 2, len(lines))
     strength = np.concatenate([line.weight * reflections.strength for line in lines])
-    seen = sine < np.sin(np.radians(89.5))
-    theta = np.arcsin(sine[seen])
-    bare = np.degrees(2 * theta)
-    area = strength[seen] * lorentz_polarisation(bare) * np.exp(-2 * parameters.displacement * squared[seen])
+    is_below_limit = sine < np.sin(np.radians(89.5))
+    theta = np.arcsin(sine[is_below_limit])
+    two_theta = np.degrees(2 * theta)
+    # (sin(theta)/wavelength)^2 = (1/(2 d))^2 is the same for all lines
+    sine_over_wavelength_squared = np.tile(1 / (2 * spacing) ** 2, len(lines))[is_below_limit]
+    displacement_factor = np.exp(-2 * parameters.displacement * sine_over_wavelength_squared)
     tangent = np.tan(theta)
-    width = parameters.width + parameters.slope * tangent
-    return Peaks(bare + parameters.zero, area, width, tangent, 2 * squared[seen])
+    return Peaks(
+        centre=two_theta + parameters.zero,
+        area=strength[is_below_limit] * lorentz_polarisation(two_theta) * displacement_factor,
+        width=parameters.width + parameters.slope * tangent,
+        tangent=tangent,
+        damping=2 * sine_over_wavelength_squared,
+    )
 
 
 def rendered(grid: Array, peaks: Peaks, lorentz: float) -> Array:
-    """Returns the pattern on a uniform grid. grid: (n,) in degrees."""
-    place, distance = _windows(grid, peaks)
+    """Returns the pattern of the peaks on a uniform grid, (n,).
+
+    grid: (n,) angles 2-theta in degrees. lorentz: share of the Lorentz function in the shape of a peak."""
+    indices, distance = _windows(grid, peaks)
     u = distance / peaks.width[:, None]
-    heights = _pseudo_voigt(*_shapes(u * u), lorentz) * (peaks.area / peaks.width)[:, None]
-    return _summed(place, heights, len(grid))
+    bell, tail = _shapes(u * u)
+    heights = _pseudo_voigt(bell, tail, lorentz) * (peaks.area / peaks.width)[:, None]
+    return _summed(indices, heights, len(grid))
 
 
 def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -> tuple[Array, Array]:
     """Returns the pattern, (n,), and its derivatives by the parameters in their order, (6, n)."""
-    place, distance = _windows(grid, peaks)
+    indices, distance = _windows(grid, peaks)
     u = distance / peaks.width[:, None]
     squared_u = u * u
     lorentz = parameters.lorentz
@@ -103,29 +113,33 @@ def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -
     by_width = -(shape + u * by_u) * height / peaks.width[:, None]
     by_cell = by_centre * np.degrees(-2 * peaks.tangent / parameters.cell)[:, None]
     value = shape * height
-    parts = (
-        value, by_cell, by_centre, by_width, by_width * peaks.tangent[:, None], by_lorentz * height,
-        -value * peaks.damping[:, None],
-    )  # fmt: skip
-    sums = [_summed(place, part, len(grid)) for part in parts]
-    return sums[0], np.array(sums[1:])
+    by_slope = by_width * peaks.tangent[:, None]
+    by_displacement = -value * peaks.damping[:, None]
+    derivatives = (by_cell, by_centre, by_width, by_slope, by_lorentz * height, by_displacement)
+    summed_derivatives = [_summed(indices, derivative, len(grid)) for derivative in derivatives]
+    return _summed(indices, value, len(grid)), np.array(summed_derivatives)
 
 
-def _summed(place: NDArray[np.int64], heights: Array, n: int) -> Array:
-    """Returns the sums of the heights over the grid points; those at place n lie outside and are left out."""
-    sums: Array = np.bincount(place.ravel(), heights.ravel(), n + 1)[:n].astype(float, copy=False)
+def _summed(indices: NDArray[np.int64], heights: Array, n: int) -> Array:
+    """Returns the sum of the heights at each of the n grid points, (n,). Heights with the index n are left out."""
+    sums: Array = np.bincount(indices.ravel(), heights.ravel(), n + 1)[:n].astype(float, copy=False)
     return sums
 
 
 def _windows(grid: Array, peaks: Peaks) -> tuple[NDArray[np.int64], Array]:
-    """Returns the grid points around each peak, (m, k), those outside as n; and their distances from it in degrees."""
+    """Returns the indices of the k grid points around each peak, and their distances from it in degrees, both (m, k).
+
+    Points outside the grid have the index n, the number of grid points."""
     step = grid[1] - grid[0]
     n = len(grid)
-    reach = int(min(MOST, np.ceil(REACH * peaks.width.max() / step))) if len(peaks.width) else 1
+    reach = 1
+    if len(peaks.width):
+        reach = int(min(MAX_REACH_POINTS, np.ceil(REACH * peaks.width.max() / step)))
     middle = np.rint((peaks.centre - grid[0]) / step).astype(np.int64)
-    place = middle[:, None] + np.arange(-reach, reach + 1)
-    distance = grid[0] + place * step - peaks.centre[:, None]
-    return np.where((place < 0) | (place >= n), n, place), distance
+    indices = middle[:, None] + np.arange(-reach, reach + 1)
+    distance = grid[0] + indices * step - peaks.centre[:, None]
+    is_outside = (indices < 0) | (indices >= n)
+    return np.where(is_outside, n, indices), distance
 
 
 def _shapes(squared: Array) -> tuple[Array, Array]:
@@ -136,31 +150,38 @@ def _shapes(squared: Array) -> tuple[Array, Array]:
 
 
 def _pseudo_voigt(bell: Array, tail: Array, lorentz: float) -> Array:
+    """Returns the mixture of a Gauss function, `bell`, and a Lorentz function, `tail`.
+
+    lorentz: share of the Lorentz function."""
     return bell + lorentz * (tail - bell)
 
 
 SEARCH_WIDTHS = (0.08, 0.2, 0.5)
 """Peak widths of the search, in degrees."""
-SEARCHED = 100
+N_SEARCHED = 100
 """Number of strongest reflections that the search looks at."""
 CELL_STEP = 5e-4
-ZERO_STEP = 0.05  # degrees
-STARTS = 2
-PROMISING = 0.8
+ZERO_STEP = 0.05
+"""Steps of the search, for the factor of the cell lengths and for the zero shift in degrees."""
+MAX_STARTS = 2
+"""Largest number of starts of the fit."""
+PROMISING_SHARE = 0.8
 """Share of the best estimated match that a place needs to be a start."""
 FIRST_STEPS = 4
 LAST_STEPS = 20
 """Steps from each start, and from the best of them."""
-HOPELESS = 0.3
-"""Match after the first steps below which the fit ends."""
-UNMOVED = ProfileParameters(1.0, 0.0, 0.1, 0.0, 0.0, 0.5)
-SMALLEST_GAIN = 1e-5
+HOPELESS_MATCH = 0.3
+"""Match after the first steps up to which the fit ends."""
+UNMOVED = ProfileParameters(cell=1.0, zero=0.0, width=0.1, slope=0.0, lorentz=0.0, displacement=0.5)
+"""Parameters of the search, which varies some of them."""
+MIN_GAIN = 1e-5
 """Gain in the match, over two steps, below which the fit ends."""
-WIDEST = 1.5
-STEEPEST = 1.0
-LARGEST_DISPLACEMENT = 5.0
+MAX_WIDTH = 1.5
+MAX_SLOPE = 1.0
+MAX_DISPLACEMENT = 5.0
+"""Largest values of three parameters, in their units."""
 SIGNIFICANT = 3.0
-"""Standard uncertainties above which a smoothed intensity counts as measured area."""
+"""Number of standard uncertainties above which a smoothed intensity counts as measured area."""
 
 
 class FitLimits(NamedTuple):
@@ -199,19 +220,23 @@ def fit(
     if not len(reflections):
         return None
     problem = _Problem(measured, reflections, lines, limits)
-    first = [problem.improved(start, FIRST_STEPS) for start in problem.starts()]
-    first = [state for state in first if state.match > 0]
-    if not first:
+    improved_starts = [problem.improved(start, FIRST_STEPS) for start in problem.starts()]
+    matching = [state for state in improved_starts if state.match > 0]
+    if not matching:
         return None
-    best = max(first, key=lambda state: state.match)
-    return problem.result(problem.improved(best.vector, LAST_STEPS) if best.match > HOPELESS else best)
+    best = max(matching, key=lambda state: state.match)
+    if best.match > HOPELESS_MATCH:
+        best = problem.improved(best.vector, LAST_STEPS)
+    return problem.result(best)
 
 
 class _State(NamedTuple):
     """A point of the fit."""
 
     vector: Array
+    """(6,) the values of ProfileParameters, in their order."""
     match: float
+    """The match there; during the search an estimate."""
 
 
 @dataclass(frozen=True)
@@ -227,32 +252,45 @@ class _Problem:
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and largest values of the parameters, in their order."""
         cell, zero = self.limits
-        narrowest = max(1.5 * self.measured.step, 0.01)
-        low = np.array([1 - cell, -zero, narrowest, 0.0, 0.0, 0.0])
-        return low, np.array([1 + cell, zero, max(WIDEST, 2 * narrowest), STEEPEST, 1.0, LARGEST_DISPLACEMENT])
+        min_width = max(1.5 * self.measured.step, 0.01)
+        max_width = max(MAX_WIDTH, 2 * min_width)
+        low = np.array([1 - cell, -zero, min_width, 0.0, 0.0, 0.0])
+        high = np.array([1 + cell, zero, max_width, MAX_SLOPE, 1.0, MAX_DISPLACEMENT])
+        return low, high
 
     def starts(self) -> Sequence[Array]:
-        """Returns the best places of a search over cell, zero shift and width, each at another cell."""
+        """Returns the best places of a search over cell, zero shift and width, best first; at most MAX_STARTS.
+
+        The match of a place is estimated: the sum of measured times computed intensity over the grid points equals the
+        sum, over the peaks, of a peak's area times the smoothed measured intensity at its centre.
+        """
         cells = _steps(self.limits.cell, CELL_STEP)
         zeros = _steps(self.limits.zero, ZERO_STEP)
-        strongest = Reflections(self.reflections.spacing[:SEARCHED], self.reflections.strength[:SEARCHED])
-        rows = []
-        # the sum of measured times computed intensity over points is a sum of the smoothed measured one over peaks
-        moved = [peaks_of(strongest, self.lines, UNMOVED._replace(cell=1 + float(cell))) for cell in cells]
+        strongest = Reflections(self.reflections.spacing[:N_SEARCHED], self.reflections.strength[:N_SEARCHED])
+        peaks_by_cell = [peaks_of(strongest, self.lines, UNMOVED._replace(cell=1 + float(cell))) for cell in cells]
+        low, high = self.bounds
+        places = []
         for width in SEARCH_WIDTHS:
             smooth, scale = self._smoothed(strongest, width)
-            places = [peaks.centre[:, None] + zeros for peaks in moved]
-            seen = [np.interp(place, self.measured.two_theta, smooth, left=0.0, right=0.0) for place in places]
-            matches = np.array([peaks.area @ s for peaks, s in zip(moved, seen, strict=True)]) * scale
+            products = []
+            for peaks in peaks_by_cell:
+                centres = peaks.centre[:, None] + zeros
+                at_centres = np.interp(centres, self.measured.two_theta, smooth, left=0.0, right=0.0)
+                products.append(peaks.area @ at_centres)
+            matches = np.array(products) * scale  # (cells, zeros)
             best_zero = matches.argmax(axis=1)
-            for i in _peaks(matches.max(axis=1), STARTS):
+            for i in _peaks(matches.max(axis=1), MAX_STARTS):
                 vector = np.array([1 + cells[i], zeros[best_zero[i]], width, 0.0, 0.5, 0.5])
-                rows.append(_State(np.clip(vector, *self.bounds), float(matches[i, best_zero[i]])))
-        rows.sort(key=lambda state: -state.match)
-        return [state.vector for state in rows[:STARTS] if state.match >= PROMISING * rows[0].match]
+                places.append(_State(np.clip(vector, low, high), float(matches[i, best_zero[i]])))
+        places.sort(key=lambda state: -state.match)
+        needed = PROMISING_SHARE * places[0].match
+        return [state.vector for state in places[:MAX_STARTS] if state.match >= needed]
 
     def _smoothed(self, reflections: Reflections, width: float) -> tuple[Array, float]:
-        """Returns the measured intensity smoothed with the shape of a peak, and one over the norms of both patterns."""
+        """Returns the measured intensity smoothed with a Gauss function, (n,), and a factor.
+
+        The factor is one over the product of the norms of the measured and the computed pattern; 0 if one is empty.
+        width: full width of the Gauss function at half maximum, degrees."""
         grid = self.measured.two_theta
         net = self.measured.net
         n = int(np.ceil(2.5 * width / self.measured.step))
@@ -260,54 +298,62 @@ class _Problem:
         kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
         peaks = peaks_of(reflections, self.lines, UNMOVED._replace(width=width))
         norms = float(np.linalg.norm(rendered(grid, peaks, 0.0)) * np.linalg.norm(net))
-        return np.convolve(net, kernel, mode="same"), 1 / norms if norms else 0.0
+        scale = 1 / norms if norms else 0.0
+        return np.convolve(net, kernel, mode="same"), scale
 
     def improved(self, vector: Array, steps: int) -> _State:
-        """Returns the point after some damped Gauss-Newton steps, each of which raises the match."""
+        """Returns the point after at most so many damped Gauss-Newton steps, each of which raises the match."""
         low, high = self.bounds
         damping = 1e-2
         match = self._match(vector)
-        gains = [1.0, 1.0]
+        last_gain = 1.0  # large, so that the fit does not end after its first step
         for _ in range(steps):
             gradient, curvature = self._equations(vector)
-            free = ~(((vector <= low) & (gradient < 0)) | ((vector >= high) & (gradient > 0)))
-            free &= np.diag(curvature) > 0
-            if not free.any():
+            leaves_low = (vector <= low) & (gradient < 0)
+            leaves_high = (vector >= high) & (gradient > 0)
+            is_free = ~(leaves_low | leaves_high) & (np.diag(curvature) > 0)
+            if not is_free.any():
                 break
             for _ in range(4):
-                damped = curvature[np.ix_(free, free)]
+                damped = curvature[np.ix_(is_free, is_free)]
                 damped = damped + np.diag(damping * np.diag(damped))
                 step = np.zeros(len(vector))
-                step[free] = np.linalg.lstsq(damped, gradient[free], rcond=None)[0]
-                new = np.clip(vector + step, low, high)
-                reached = self._match(new)
-                if reached > match:
+                step[is_free] = np.linalg.lstsq(damped, gradient[is_free], rcond=None)[0]
+                new_vector = np.clip(vector + step, low, high)
+                new_match = self._match(new_vector)
+                if new_match > match:
                     break
                 damping *= 10
-            else:
+            else:  # no damping has raised the match
                 break
-            gains.append(reached - match)
-            vector = new
-            match = reached
+            gain = new_match - match
+            vector = new_vector
+            match = new_match
             damping = max(damping / 10, 1e-6)
-            if gains[-1] + gains[-2] < SMALLEST_GAIN:
+            if gain + last_gain < MIN_GAIN:
                 break
+            last_gain = gain
         return _State(vector, match)
 
     def _match(self, vector: Array) -> float:
+        """Returns the cosine of measured and computed intensities, 0 to 1; 0 if one of the patterns is empty."""
         computed = self._computed(vector)
-        norm = float(np.linalg.norm(computed) * np.linalg.norm(self.measured.net))
-        return min(1.0, max(0.0, float(computed @ self.measured.net) / norm)) if norm else 0.0
+        norms = float(np.linalg.norm(computed) * np.linalg.norm(self.measured.net))
+        if not norms:
+            return 0.0
+        cosine = float(computed @ self.measured.net) / norms
+        return min(1.0, max(0.0, cosine))
 
     def _computed(self, vector: Array) -> Array:
+        """Returns the computed pattern on the grid of the measured one, (n,), before it is scaled to its height."""
         parameters = ProfileParameters(*map(float, vector))
         peaks = peaks_of(self.reflections, self.lines, parameters)
         return rendered(self.measured.two_theta, peaks, parameters.lorentz)
 
     def _equations(self, vector: Array) -> tuple[Array, Array]:
-        """Returns minus the gradient and the approximate Hessian of the squared residual; the height is eliminated.
+        """Returns minus the gradient, (6,), and the approximate Hessian, (6, 6), of the squared residual.
 
-        Source: Kaufman, BIT 15, 49 (1975)."""
+        The height is eliminated. Source: Kaufman, BIT 15, 49 (1975)."""
         parameters = ProfileParameters(*map(float, vector))
         net = self.measured.net
         peaks = peaks_of(self.reflections, self.lines, parameters)
@@ -320,6 +366,7 @@ class _Problem:
         return jacobian @ (net - height * value), jacobian @ jacobian.T
 
     def result(self, state: _State) -> PowderFit:
+        """Returns the fit that ended at this point."""
         parameters = ProfileParameters(*map(float, state.vector))
         net = self.measured.net
         error = self.measured.error
@@ -327,27 +374,40 @@ class _Problem:
         computed *= float(net @ computed) / float(computed @ computed)
         rwp = float(np.linalg.norm((net - computed) / error) / np.linalg.norm(net / error))
         low, high = self.bounds
-        at_limit = [
-            name
-            for name, value, least, most in zip(ProfileParameters._fields, state.vector, low, high, strict=True)
-            if most > least and (value >= most or (value <= least and least != 0))
-        ]
+        at_limit = []
+        for name, value, least, most in zip(ProfileParameters._fields, state.vector, low, high, strict=True):
+            is_at_low_limit = value <= least and least != 0
+            if most > least and (value >= most or is_at_low_limit):
+                at_limit.append(name)
         grid = self.measured.two_theta
         centres = peaks_of(self.reflections, self.lines[:1], parameters).centre
         centres = centres[(centres >= grid[0]) & (centres <= grid[-1])]
-        share = unexplained(net, computed, error, parameters.width / self.measured.step)
-        return PowderFit(state.match, rwp, share, parameters, computed, centres, tuple(at_limit))
+        return PowderFit(
+            match=state.match,
+            rwp=rwp,
+            unexplained=unexplained(net, computed, error, parameters.width / self.measured.step),
+            parameters=parameters,
+            computed=computed,
+            centres=centres,
+            at_limit=tuple(at_limit),
+        )
 
 
 def unexplained(net: Array, computed: Array, error: Array, width: float) -> float:
-    """Returns the share of the significant measured area that lies above the computed pattern. width: of a peak, in
-    points; measured and computed intensities are averaged over it, so that noise is no area."""
-    n = max(1, round(width / 2)) // 2 * 2 + 1
+    """Returns the share of the significant measured area that lies above the computed pattern, 0 to 1.
+
+    net: measured intensities without the background. width: width of a peak, in grid points. The intensities are
+    averaged over half of it, so that noise does not count as area. Without significant area the share is 1."""
+    n = max(1, round(width / 2)) // 2 * 2 + 1  # odd
     noise = SIGNIFICANT * np.sqrt(smoothed(error**2, n) / n)
     measured = smoothed(net, n)
     missing = smoothed(net - computed, n)
-    area = float(measured[measured > noise].sum())
-    return min(1.0, float(missing[(missing > noise) & (measured > noise)].sum()) / area) if area > 0 else 1.0
+    is_significant = measured > noise
+    area = float(measured[is_significant].sum())
+    if area <= 0:
+        return 1.0
+    missing_area = float(missing[(missing > noise) & is_significant].sum())
+    return min(1.0, missing_area / area)
 
 
 def _steps(limit: float, step: float) -> Array:
@@ -357,60 +417,68 @@ def _steps(limit: float, step: float) -> Array:
 
 
 def _peaks(values: Array, n: int) -> Sequence[int]:
-    """Returns the places of the n largest local maxima, largest first."""
+    """Returns the indices of the n largest local maxima, largest first."""
     padded = np.pad(values, 1, constant_values=-np.inf)
     is_peak = (values >= padded[:-2]) & (values >= padded[2:])
-    places = np.flatnonzero(is_peak)
-    return [int(place) for place in places[np.argsort(-values[places], kind="stable")][:n]]
+    indices = np.flatnonzero(is_peak)
+    largest_first = indices[np.argsort(-values[indices], kind="stable")]
+    return [int(index) for index in largest_first[:n]]
 
 
 DIGITS = 5
 """Significant digits of intensities."""
-MARKS = 1000
+MAX_MARKS = 1000
 """Largest number of reflections that are marked, the strongest first."""
 
 
 def fitted_series(measured: PreparedPattern, fitted: PowderFit, title: str) -> Series:
-    """Returns the series; of a pattern that is too large for one, every second point, or every third, …"""
-    for every in count(1):
-        series = _every(every, measured, fitted, title)
+    """Returns the series of the fit, of at most MAX_BYTES.
+
+    It has all points of the pattern if they fit in, otherwise every second point, or every third, and so on."""
+    for spacing in count(1):
+        series = _thinned_series(spacing, measured, fitted, title)
         if len(series.model_dump_json()) < MAX_BYTES:
             return series
     raise AssertionError
 
 
-def _every(every: int, measured: PreparedPattern, fitted: PowderFit, title: str) -> Series:
+def _thinned_series(spacing: int, measured: PreparedPattern, fitted: PowderFit, title: str) -> Series:
+    """Returns the series with every point (spacing 1), every second point (spacing 2), and so on."""
     computed = fitted.computed + measured.background
-    columns = {
+    intensities = {
         "measured": measured.intensity,
         "computed": computed,
         "background": measured.background,
         "difference": measured.intensity - computed,
     }
-    angles = {"two_theta": measured.two_theta[::every], "reflections": np.sort(fitted.centres[:MARKS])}
+    angles = {"two_theta": measured.two_theta[::spacing], "reflections": np.sort(fitted.centres[:MAX_MARKS])}
+    columns = []
+    for name, values in angles.items():
+        columns.append(SeriesColumn(name=name, axis="two_theta", values=np.round(values, 4).tolist()))
+    for name, values in intensities.items():
+        columns.append(SeriesColumn(name=name, axis="intensity", values=_rounded(values[::spacing])))
+    curves = [SeriesCurve(name=name, role=CurveRole(name), x="two_theta", y=name) for name in intensities]
+    curves.append(SeriesCurve(name="reflections", role=CurveRole.MARKS, x="reflections"))
     return Series(
         title=escaped(title)[:200],
         axes=[
             SeriesAxis(name="two_theta", meaning="diffraction angle 2θ", unit="degree"),
             SeriesAxis(name="intensity", meaning="intensity as measured"),
         ],
-        columns=[
-            *(SeriesColumn(name=name, axis="two_theta", values=np.round(x, 4).tolist()) for name, x in angles.items()),
-            *(SeriesColumn(name=name, axis="intensity", values=_rounded(y[::every])) for name, y in columns.items()),
-        ],
-        curves=[
-            *(SeriesCurve(name=name, role=CurveRole(name), x="two_theta", y=name) for name in columns),
-            SeriesCurve(name="reflections", role=CurveRole.MARKS, x="reflections"),
-        ],
+        columns=columns,
+        curves=curves,
     )
 
 
 def _rounded(values: Array) -> list[float]:
-    """Returns the values with DIGITS significant digits; powers of ten from 1 up are exact, so texts stay short."""
+    """Returns the values with DIGITS significant digits.
+
+    Values are scaled by powers of ten from 1 up to 1e22, which are exact numbers, so that the results have few digits
+    as texts."""
     with np.errstate(divide="ignore"):
-        places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-    places = np.where(np.isfinite(places), np.clip(places, -22, 22), 0.0)
-    up = 10.0 ** np.maximum(places, 0)
-    down = 10.0 ** np.maximum(-places, 0)
-    rounded: list[float] = (np.rint(values * up / down) * down / up).tolist()
+        decimals = DIGITS - 1 - np.floor(np.log10(np.abs(values)))  # infinite for a value of 0
+    decimals = np.where(np.isfinite(decimals), np.clip(decimals, -22, 22), 0.0)
+    multiplier = 10.0 ** np.maximum(decimals, 0)
+    divisor = 10.0 ** np.maximum(-decimals, 0)
+    rounded: list[float] = (np.rint(values * multiplier / divisor) * divisor / multiplier).tolist()
     return rounded

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-LEFT_OUT = 0.002
-"""Share of the intensity that the weakest reflections have together, which are left out."""
+LEFT_OUT_SHARE = 0.002
+"""The weakest reflections are left out; together they have at most this share of the intensity."""
 
 
 @dataclass(frozen=True)
 class Reflections:
-    """Reflections of a crystal, strongest first; those of one spacing are one."""
+    """Reflections of a crystal, strongest first. Reflections with the same spacing are one."""
 
     spacing: Array
     """(n,) lattice spacing d in angstrom."""
@@ -32,10 +32,11 @@ class Reflections:
 
 
 def reflections_of(structure: Any, wavelength: float, low: float, high: float) -> Reflections:
-    """Returns the reflections between two diffraction angles 2-theta, in degrees.
+    """Returns the reflections between the diffraction angles 2-theta `low` and `high`, in degrees.
 
-    structure: a pymatgen Structure. Neutral atoms at rest, without absorption, extinction, anomalous scattering and
-    preferred orientation. Raises ValueError for an element without scattering factors."""
+    structure: a pymatgen Structure. wavelength: in angstrom. The atoms are neutral and at rest; absorption, extinction,
+    anomalous scattering and preferred orientation are neglected.
+    Raises ValueError for an element without scattering factors."""
     from pymatgen.analysis.diffraction.xrd import XRDCalculator
 
     try:
@@ -45,12 +46,14 @@ def reflections_of(structure: Any, wavelength: float, low: float, high: float) -
             raise
         return Reflections(np.empty(0), np.empty(0))
     spacing = np.asarray(pattern.d_hkls, dtype=float)
-    strength = np.asarray(pattern.y, dtype=float) / lorentz_polarisation(np.asarray(pattern.x, dtype=float))
+    intensity = np.asarray(pattern.y, dtype=float)
+    strength = intensity / lorentz_polarisation(np.asarray(pattern.x, dtype=float))
     strength /= float(structure.volume) ** 2
-    order = np.argsort(-pattern.y, kind="stable")
-    share = np.cumsum(np.asarray(pattern.y, dtype=float)[order]) / float(np.sum(pattern.y))
-    order = order[: int(np.searchsorted(share, 1 - LEFT_OUT)) + 1]
-    return Reflections(spacing[order], strength[order])
+    strongest_first = np.argsort(-pattern.y, kind="stable")
+    cumulative_share = np.cumsum(intensity[strongest_first]) / float(np.sum(pattern.y))
+    n_kept = int(np.searchsorted(cumulative_share, 1 - LEFT_OUT_SHARE)) + 1
+    kept = strongest_first[:n_kept]
+    return Reflections(spacing[kept], strength[kept])
 
 
 def lorentz_polarisation(two_theta: Array) -> Array:
@@ -60,7 +63,7 @@ def lorentz_polarisation(two_theta: Array) -> Array:
     return factor
 
 
-ALPHA = {
+K_ALPHA = {
     "Cr": (2.2897260, 2.2936510),
     "Fe": (1.9360410, 1.9399730),
     "Co": (1.7889960, 1.7928350),
@@ -87,9 +90,8 @@ def lines_of(radiation: str | float) -> tuple[SpectralLine, ...]:
     Raises KeyError for an unknown tube."""
     if not isinstance(radiation, str):
         return (SpectralLine(float(radiation), 1.0),)
-    first, second = ALPHA[radiation[:2]]
-    return (
-        (SpectralLine(first, 1.0),)
-        if radiation.endswith("1")
-        else (SpectralLine(first, 2 / 3), SpectralLine(second, 1 / 3))
-    )
+    element = radiation[:2]
+    alpha_1, alpha_2 = K_ALPHA[element]
+    if radiation.endswith("1"):
+        return (SpectralLine(alpha_1, 1.0),)
+    return (SpectralLine(alpha_1, 2 / 3), SpectralLine(alpha_2, 1 / 3))

@@ -1,7 +1,7 @@
 """Gaussian 16 and 09: input and output of single points and relaxations.
 
-Gaussian's dipole is about the origin of the standard orientation, the centre of nuclear charge; that of an ion is moved
-to the centre of mass.
+Gaussian's dipole is about the origin of the standard orientation, the centre of nuclear charge. The dipole of an ion is
+moved to the centre of mass.
 
 Sources: https://gaussian.com/keywords; Frisch et al., Gaussian 16, Gaussian, Inc., Wallingford CT (2016).
 """
@@ -30,8 +30,8 @@ GAUSSIAN = Program(
     "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
     scratch_variable="GAUSS_SCRDIR",
 )
-SPELLED = {"PBE0": "PBE1PBE", "PBE": "PBEPBE", "TPSS": "TPSSTPSS", "M06-2X": "M062X"}
-"""Gaussian's names of functionals, where they differ."""
+GAUSSIAN_NAMES = {"PBE0": "PBE1PBE", "PBE": "PBEPBE", "TPSS": "TPSSTPSS", "M06-2X": "M062X"}
+"""{functional: Gaussian's name}, where the names differ."""
 NOT_HERE = ("r2scan", "wb97x-d3", "wb97m", "wb97x-v", "-3c", "b97m-v", "dlpno")
 """Parts of the names of methods that Gaussian 16 does not have, in small letters."""
 DIFFUSE = ("def2-svpd", "def2-tzvpd", "def2-tzvppd")
@@ -67,12 +67,14 @@ _ORIENTATION = re.compile(r"(Standard|Input) orientation:.*?\n -+\n.*?-+\n(.*?)\
 
 def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> str:
     """Returns Gaussian's input. Gaussian keeps to %mem for its arrays; the program itself needs a few hundred MB."""
-    theory = SPELLED.get(method.functional, method.functional)
+    theory = GAUSSIAN_NAMES.get(method.functional, method.functional)
     if method.basis:
         theory += f"/{re.sub('^def2-', 'def2', method.basis)}"
     words = [theory, f"SCF=(Tight,MaxCycle={method.max_cycles})", "Integral=UltraFine"]
-    words += ["EmpiricalDispersion=GD3BJ"] if method.dispersion else []
-    words += [f"Opt=(MaxCycles={method.max_steps})"] if method.relax else []
+    if method.dispersion:
+        words.append("EmpiricalDispersion=GD3BJ")
+    if method.relax:
+        words.append(f"Opt=(MaxCycles={method.max_steps})")
     if method.solvent:
         model = {"SMD": "SMD", "C-PCM": "CPCM"}[method.solvent_model]
         words.append(f"SCRF=({model},Solvent={SOLVENTS.get(method.solvent, method.solvent)})")
@@ -86,20 +88,33 @@ def result(text: str) -> ProgramResult | None:
     energies = _ENERGY.findall(text)
     state = re.search(r"Charge = +(-?\d+) Multiplicity = +(\d+)", text)
     dipoles = re.findall(r"Dipole moment .*?Debye\):\s+X= +(\S+) +Y= +(\S+) +Z= +(\S+)", text)
-    filled, empty = (_orbitals(text, what) for what in ("occ.", "virt."))
-    if not (energies and state and dipoles and filled) or "Convergence criterion not met" in text:
+    occupied_levels = _orbitals(text, "occ.")
+    empty_levels = _orbitals(text, "virt.")
+    if not (energies and state and dipoles and occupied_levels) or "Convergence criterion not met" in text:
         return None
-    geometry = _geometry(text, int(state[1]), int(state[2]))
-    centre = geometry.charge * geometry.atoms.get_center_of_mass() / BOHR * DEBYE if geometry.numbers else 0.0
-    dipole = float(np.linalg.norm(np.array(dipoles[-1], dtype=float) - centre))
+    _, last_energy, last_cycles = energies[-1]
+    geometry = _geometry(text, charge=int(state[1]), multiplicity=int(state[2]))
+    shift = 0.0  # of the dipole, from the origin to the centre of mass, debye
+    if geometry.numbers:
+        shift = geometry.charge * geometry.atoms.get_center_of_mass() / BOHR * DEBYE
+    dipole = float(np.linalg.norm(np.array(dipoles[-1], dtype=float) - shift))
     spins = re.findall(r"S\*\*2 before annihilation +(\S+),", text)
-    facts = scf_facts(len(energies), float(spins[-1]) if spins else None) | {"scf_cycles": int(energies[-1][2])}
-    energy = _number(energies[-1][1]) * HARTREE
-    return ProgramResult(energy, max(filled), min(empty, default=None), dipole, geometry, facts)
+    s_squared = float(spins[-1]) if spins else None
+    facts = {**scf_facts(len(energies), s_squared), "scf_cycles": int(last_cycles)}
+    return ProgramResult(
+        energy=_number(last_energy) * HARTREE,
+        homo=max(occupied_levels),
+        lumo=min(empty_levels, default=None),
+        dipole=dipole,
+        geometry=geometry,
+        diagnostics=facts,
+    )
 
 
 def _number(text: str) -> float:
-    """Returns a number of Fortran, such as -0.76D+02. Stars stand for one that did not fit."""
+    """Returns a number as Fortran prints it, such as -0.76D+02.
+
+    Raises SimulatorError implausible (not_finite) for stars, which Fortran prints for a number that does not fit."""
     try:
         return float(text.replace("D", "E"))
     except ValueError:
@@ -107,9 +122,13 @@ def _number(text: str) -> float:
 
 
 def _geometry(text: str, charge: int, multiplicity: int) -> Geometry:
-    """Returns the last geometry in the standard orientation, else in that of the input; without atoms if none."""
+    """Returns the last geometry in the standard orientation, else the last one in the orientation of the input.
+
+    It has no atoms if the output has no geometry."""
     tables = _ORIENTATION.findall(text)
-    table = next((rows for kind, rows in reversed(tables) if kind == "Standard"), tables[-1][1] if tables else "")
+    standard_tables = [rows for kind, rows in tables if kind == "Standard"]
+    all_tables = [rows for _, rows in tables]
+    table = (standard_tables or all_tables or [""])[-1]
     rows = re.findall(r"^ +\d+ +(\d+) +\d+ +(\S+) +(\S+) +(\S+) *$", table, re.MULTILINE)
     positions = np.array([[_number(x) for x in row[1:]] for row in rows], dtype=float).reshape(-1, 3)
     return Geometry(tuple(int(row[0]) for row in rows), positions, charge, multiplicity)

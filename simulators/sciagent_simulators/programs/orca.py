@@ -3,7 +3,8 @@
 ORCA goes on after an SCF that is only nearly converged, says so beside the energy, and ends normally. The dipole of an
 ion is about the centre of mass, ORCA's default.
 
-`B3LYP` in ORCA has another local correlation than in Gaussian and PySCF; the input asks for theirs (`B3LYP/G`).
+`B3LYP` in ORCA has another local correlation than in Gaussian and PySCF. The input asks for `B3LYP/G`, which has the
+same as Gaussian and PySCF.
 
 Sources: ORCA 6.0 manual, https://www.faccts.de/docs/orca/6.0/manual; Neese, WIREs Comput. Mol. Sci. 12, e1606 (2022).
 """
@@ -30,8 +31,8 @@ ORCA = Program(
     r"Program Version\s+(\d+\.\d[\w.]*)",
     "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
 )
-SPELLED = {"B3LYP": "B3LYP/G", "M06-2X": "M062X", "wB97X-D3(BJ)": "wB97X-D3BJ", "BHandHLYP": "BHANDHLYP"}
-"""ORCA's names of functionals, where they differ."""
+ORCA_NAMES = {"B3LYP": "B3LYP/G", "M06-2X": "M062X", "wB97X-D3(BJ)": "wB97X-D3BJ", "BHandHLYP": "BHANDHLYP"}
+"""{functional: ORCA's name}, where the names differ."""
 SMD_NAMES = {
     "dimethyl sulfoxide": "dimethylsulfoxide",
     "dimethylformamide": "n,n-dimethylformamide",
@@ -58,9 +59,11 @@ _ORBITAL = re.compile(r"^ +\d+ +([0-2]\.\d+) +(-?\d+\.\d+) +(-?\d+\.\d+)", re.MU
 
 def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> str:
     """Returns ORCA's input. ORCA may exceed %maxcore (MB for each core), so it gets three quarters of the limit."""
-    words = [SPELLED.get(method.functional, method.functional), method.basis]
-    words += [{None: "", "d3bj": "D3BJ", "d4": "D4"}[method.dispersion], "TightSCF", *method.keywords]
-    words += ["Opt"] if method.relax else []
+    dispersion = {None: "", "d3bj": "D3BJ", "d4": "D4"}[method.dispersion]
+    words = [ORCA_NAMES.get(method.functional, method.functional), method.basis, dispersion, "TightSCF"]
+    words.extend(method.keywords)
+    if method.relax:
+        words.append("Opt")
     lines = [
         f"! {' '.join(word for word in words if word)}",
         f"%maxcore {machine.memory(0.75) // machine.threads}",
@@ -77,6 +80,7 @@ def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> s
 
 
 def _solvent(solvent: str, model: str) -> list[str]:
+    """Returns the lines of the input that describe the solvent."""
     if model == "SMD":
         return ["%cpcm", "  smd true", f'  SMDsolvent "{SMD_NAMES.get(solvent, solvent)}"', "end"]
     from sciagent_simulators.solvents import constants
@@ -90,11 +94,12 @@ def result(text: str) -> ProgramResult | None:
     from ase.data import atomic_numbers
 
     energies = _ENERGY.findall(text)
-    if not energies or energies[-1][1].strip() or "SCF CONVERGED AFTER" not in text:
+    if not energies or "SCF CONVERGED AFTER" not in text:
         return None
-    table = re.split(r"^ORBITAL ENERGIES *$", text, flags=re.MULTILINE)[1:][-1:]
-    table = re.split(r"MULLIKEN|LOEWDIN|ATOMIC CHARGES", "".join(table), maxsplit=1)[:1]
-    orbitals = [(float(occupation), float(energy)) for occupation, _, energy in _ORBITAL.findall("".join(table))]
+    last_energy, remark = energies[-1]
+    if remark.strip():  # ORCA says beside the energy that the SCF is only nearly converged
+        return None
+    orbitals = _orbitals(text)
     homo = max((energy for occupation, energy in orbitals if occupation > 0.5), default=None)
     lumo = min((energy for occupation, energy in orbitals if occupation <= 0.5), default=None)
     charge = _last(r"Total Charge +Charge +\.+ +(-?\d+)", text)
@@ -109,13 +114,22 @@ def result(text: str) -> ProgramResult | None:
     geometry = Geometry(numbers, positions, int(charge), int(multiplicity))
     s_squared = _last(r"Expectation value of <S\*\*2> +: +(\S+)", text)
     facts = scf_facts(len(energies), s_squared)
-    return ProgramResult(float(energies[-1][0]) * HARTREE, homo, lumo, dipole, geometry, facts)
+    return ProgramResult(float(last_energy) * HARTREE, homo, lumo, dipole, geometry, facts)
+
+
+def _orbitals(text: str) -> list[tuple[float, float]]:
+    """Returns (occupation, energy in eV) of the orbitals in the last table of them, of both spins."""
+    parts = re.split(r"^ORBITAL ENERGIES *$", text, flags=re.MULTILINE)
+    if len(parts) < 2:
+        return []
+    table = re.split(r"MULLIKEN|LOEWDIN|ATOMIC CHARGES", parts[-1], maxsplit=1)[0]
+    return [(float(occupation), float(energy)) for occupation, _, energy in _ORBITAL.findall(table)]
 
 
 def _last(expression: str, text: str) -> float | None:
-    """Returns the number in the last match; None without a match."""
-    found = re.findall(expression, text)
-    return float(found[-1]) if found else None
+    """Returns the number in the last match of a regular expression; None without a match."""
+    numbers = re.findall(expression, text)
+    return float(numbers[-1]) if numbers else None
 
 
 ORCA_SCF = ScfProgram(

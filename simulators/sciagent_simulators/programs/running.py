@@ -16,7 +16,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
@@ -33,7 +32,7 @@ MPIEXEC = Program(
     "Debian and Ubuntu: apt-get install openmpi-bin",
 )
 """Starts a parallel program. It has to be the Open MPI with which that program was built."""
-OF_A_PARENT = (
+PARENT_VARIABLES = (
     "SLURM_",
     "PMI_",
     "PMIX_",
@@ -43,9 +42,10 @@ OF_A_PARENT = (
     "OMPI_MCA_orte_",
     "OMPI_MCA_ess",
 )
-"""Beginnings of variables that describe the cluster job or the MPI process to which the worker itself belongs. Open MPI
-would read from them how many processes may be started, and where."""
-VARIABLES = {
+"""Beginnings of variables that describe the cluster job or the MPI process to which the worker itself belongs.
+
+Open MPI would read from these variables how many processes may be started, and where."""
+MPI_VARIABLES = {
     "OMP_NUM_THREADS": "1",  # n processes with n threads each would take n x n cores
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -63,14 +63,14 @@ class Launcher:
     dropped: tuple[str, ...]
     """Beginnings of environment variables that the program does not get."""
     added: Mapping[str, str]
-    """Environment variables that it gets besides."""
+    """Environment variables that the program gets in addition."""
     version: str = ""
-    """Version of Open MPI; empty without it."""
+    """Version of Open MPI; empty without Open MPI."""
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Returns the environment of the program. variables: that of a program without MPI."""
-        kept = {name: value for name, value in variables.items() if not name.startswith(self.dropped)}
-        return kept | dict(self.added)
+        """Returns the environment of the program. variables: the environment of a program without MPI."""
+        passed_on = {name: value for name, value in variables.items() if not name.startswith(self.dropped)}
+        return {**passed_on, **self.added}
 
 
 SERIAL = Launcher((), (), {})
@@ -80,11 +80,11 @@ def mpi(ranks: int) -> Launcher:
     """Returns the launcher for this number of processes, each with one thread.
 
     Processes are not bound to cores, since two jobs on a machine would otherwise share the first cores. There may be
-    more of them than Open MPI counts cores. Raises SimulatorError bad_environment (program_missing).
+    more processes than Open MPI counts cores. Raises SimulatorError bad_environment (program_missing).
     """
-    found = find(MPIEXEC)
-    command = (str(found.path), "-n", str(ranks), "--bind-to", "none", "--oversubscribe")
-    return Launcher(command, OF_A_PARENT, VARIABLES, found.version)
+    mpiexec = find(MPIEXEC)
+    command = (str(mpiexec.path), "-n", str(ranks), "--bind-to", "none", "--oversubscribe")
+    return Launcher(command, PARENT_VARIABLES, MPI_VARIABLES, mpiexec.version)
 
 
 MAX_OUTPUT = 64 << 20  # bytes
@@ -94,7 +94,7 @@ OUTPUT = "output.txt"
 Reasons = Mapping[str, Reason]
 """{regular expression for the output: reason}; the first match counts, and case does not matter."""
 
-COMMON: Reasons = {
+COMMON: Reasons = {  # of all programs
     r"no space left on device|disk quota exceeded|erroneous write|error writing to (disk|file)": Reason.DISK_FULL,
     r"out of memory|out-of-memory|not enough memory|cannot allocate|could not allocate|bad_alloc|increase maxcore"
     r"|allocation would exceed|insufficient virtual memory": Reason.MEMORY_LIMIT,
@@ -134,16 +134,17 @@ def run(
     ranks: number of processes that Open MPI starts; 1 starts the program without it.
     Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
     """
-    found = find(program)
+    installed = find(program)
     launcher = mpi(ranks) if ranks > 1 else SERIAL
+    source_file = folder / stdin if stdin else Path(os.devnull)
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     with (
-        (folder / stdin if stdin else Path(os.devnull)).open("rb") as source,
+        source_file.open("rb") as source,
         (folder / OUTPUT).open("wb") as output,
         subprocess.Popen(
-            [*launcher.command, str(found.path), *arguments],
+            [*launcher.command, str(installed.path), *arguments],
             cwd=folder,
             env=launcher.environment(_environment(program, folder, threads)),
             stdin=source,
@@ -161,46 +162,65 @@ def run(
                 process.kill()
                 raise failure(Reason.BAD_RESULT, f"{program.title} wrote more than {MAX_OUTPUT >> 20} MB of output")
     text = (folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
-    return ProgramOutput(program, found.version, folder, process.returncode, text)
+    return ProgramOutput(program, installed.version, folder, process.returncode, text)
 
 
 def failed(output: ProgramOutput, reasons: Reasons, missing: str) -> SimulatorError:
     """Returns the error of a program whose output lacks the result.
 
-    reasons: those of this program; the COMMON ones are tried after them. missing: end of the message if none matches.
+    reasons: the reasons of this program's failures; the COMMON ones are tried after them. missing: end of the message
+    if none of them matches.
     """
     title = f"{output.program.title} {output.version}"
     for expression, reason in (*reasons.items(), *COMMON.items()):
-        if match := re.search(expression, output.text, re.IGNORECASE):
+        match = re.search(expression, output.text, re.IGNORECASE)
+        if match:
             return _error(output, reason, f"{title}: {_line(output.text, match.start())}")
     status = output.status
-    if status < 0 or status > 128:
-        return _error(output, Reason.SIGNAL, f"{title} was killed by signal {-status if status < 0 else status - 128}")
+    if status < 0:
+        return _error(output, Reason.SIGNAL, f"{title} was killed by signal {-status}")
+    if status > 128:  # as a shell reports a signal
+        return _error(output, Reason.SIGNAL, f"{title} was killed by signal {status - 128}")
     if status:
-        lines = [line for line in output.text.splitlines()[-100:] if line.strip()] or ["it printed nothing"]
-        last = next((line for line in lines if re.search("error", line, re.IGNORECASE)), lines[-1])
-        return _error(output, Reason.EXCEPTION, f"{title} ended with exit status {status}: {' '.join(last.split())}")
+        line = _line_of_error(output.text)
+        return _error(output, Reason.EXCEPTION, f"{title} ended with exit status {status}: {line}")
     return _error(output, Reason.NO_RESULT, f"{title} ended without an error, and {missing}")
 
 
+def _line_of_error(text: str) -> str:
+    """Returns the first of the last 100 lines that says "error", else the last line, with single blanks."""
+    lines = [line for line in text.splitlines()[-100:] if line.strip()]
+    if not lines:
+        return "it printed nothing"
+    for line in lines:
+        if re.search("error", line, re.IGNORECASE):
+            return " ".join(line.split())
+    return " ".join(lines[-1].split())
+
+
 def _error(output: ProgramOutput, reason: Reason, detail: str) -> SimulatorError:
+    """Returns the error with exit status and the end of the output as diagnostics."""
     return failure(reason, detail[:400], exit_status=output.status, output_tail=output.text[-TAIL:])
 
 
 def _line(text: str, place: int) -> str:
     """Returns the line of the text around this position, with single blanks."""
-    end = text.find("\n", place)
-    return " ".join(text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)].split())
+    before = text[:place].rpartition("\n")[2]
+    after = text[place:].partition("\n")[0]
+    return " ".join((before + after).split())
 
 
 def _environment(program: Program, folder: Path, threads: int) -> dict[str, str]:
-    variables: dict[str, Any] = {
-        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
-        "OMP_MAX_ACTIVE_LEVELS": 1,
+    """Returns the environment of a program that is started without MPI."""
+    return {
+        **program.environment(folder),
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "OMP_MAX_ACTIVE_LEVELS": "1",
         "OMP_STACKSIZE": "120M",
         "LC_ALL": "C.UTF-8",
     }
-    return {**program.environment(folder), **{name: str(value) for name, value in variables.items()}}
 
 
 def _unlimited_stack() -> None:

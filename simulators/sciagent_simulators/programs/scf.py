@@ -24,7 +24,7 @@ from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed,
 from sciagent_simulators.solvents import PyscfSolvent
 
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
-SAME_PLACE = 0.01  # angstrom
+SAME_DISTANCE = 0.01  # angstrom; largest change of a distance between atoms in a single point
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,15 @@ class ProgramResult:
 
 
 def scf_facts(n_energies: int, s_squared: float | None) -> dict[str, Any]:
-    """Returns diagnostics. n_energies: energies in the output, one for each geometry. s_squared: <S^2> if printed."""
-    facts = {"relax_steps": n_energies - 1} if n_energies > 1 else {}
-    return facts if s_squared is None else {**facts, "s_squared": s_squared}
+    """Returns diagnostics: the steps of a relaxation, and <S^2>.
+
+    n_energies: energies in the output, one for each geometry. s_squared: <S^2>; None if the program printed none."""
+    facts: dict[str, Any] = {}
+    if n_energies > 1:
+        facts["relax_steps"] = n_energies - 1
+    if s_squared is not None:
+        facts["s_squared"] = s_squared
+    return facts
 
 
 def checked(result: ProgramResult, asked: Geometry, relaxed: bool) -> ProgramResult:
@@ -62,16 +68,18 @@ def checked(result: ProgramResult, asked: Geometry, relaxed: bool) -> ProgramRes
     Raises SimulatorError: crashed (bad_result) for other atoms, charge or multiplicity, implausible (not_finite,
     implausible_energy), unstable (spin_contaminated).
     """
-    got = result.geometry
-    if got.numbers != asked.numbers:
-        raise failure(Reason.BAD_RESULT, f"{len(got.numbers)} atoms in the output, {len(asked.numbers)} were asked for")
-    if (got.charge, got.multiplicity) != (asked.charge, asked.multiplicity):
-        detail = f"charge {got.charge}, multiplicity {got.multiplicity} in the output"
+    computed = result.geometry
+    if computed.numbers != asked.numbers:
+        detail = f"{len(computed.numbers)} atoms in the output, {len(asked.numbers)} were asked for"
+        raise failure(Reason.BAD_RESULT, detail)
+    if (computed.charge, computed.multiplicity) != (asked.charge, asked.multiplicity):
+        detail = f"charge {computed.charge}, multiplicity {computed.multiplicity} in the output"
         raise failure(Reason.BAD_RESULT, f"{detail}; asked for {asked.charge} and {asked.multiplicity}")
-    numbers = [result.energy, result.dipole, *(value for value in (result.homo, result.lumo) if value is not None)]
-    if not (all(map(math.isfinite, numbers)) and np.isfinite(got.positions).all()):
+    orbitals = [value for value in (result.homo, result.lumo) if value is not None]
+    values_are_finite = all(map(math.isfinite, [result.energy, result.dipole, *orbitals]))
+    if not (values_are_finite and np.isfinite(computed.positions).all()):
         raise failure(Reason.NOT_FINITE, "a value of the result is NaN or infinite")
-    if not relaxed and np.abs(_distances(got) - _distances(asked)).max() > SAME_PLACE:
+    if not relaxed and np.abs(_distances(computed) - _distances(asked)).max() > SAME_DISTANCE:
         raise failure(Reason.BAD_RESULT, "the distances between the atoms are not those of the geometry asked for")
     if result.energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {result.energy:.3f} eV is not negative")
@@ -139,7 +147,8 @@ class Machine:
 
     def memory(self, share: float, least: int = 500) -> int:
         """Returns this share of the memory limit, MB, at least `least`. Without a limit it is 2000 MB for each core."""
-        return max(least, int(share * (self.memory_mb or 2000 * self.threads / share)))
+        limit = self.memory_mb or 2000 * self.threads / share
+        return max(least, int(share * limit))
 
 
 @dataclass(frozen=True)
@@ -174,16 +183,21 @@ def compute(
     folder: a new one. Raises SimulatorError as `run` and `checked` do, and for every failure that the output names.
     """
     check(geometry)
-    text = kind.input_text(geometry, method, machine := machine or Machine())
-    # a program that reads a file starts its threads as processes, by its input
-    arguments, stdin, threads = ([], kind.file, machine.threads) if kind.reads_stdin else ([kind.file], "", 1)
-    output = run(kind.program, arguments, folder, threads, {kind.file: text}, stdin)
+    machine = machine or Machine()
+    files = {kind.file: kind.input_text(geometry, method, machine)}
+    if kind.reads_stdin:
+        output = run(kind.program, [], folder, machine.threads, files, stdin=kind.file)
+    else:  # the input names the number of processes, which have one thread each
+        output = run(kind.program, [kind.file], folder, 1, files)
     return read(kind, output, geometry, method.relax), output
 
 
 def read(kind: ScfProgram, output: ProgramOutput, asked: Geometry, relax: bool) -> ProgramResult:
     """Returns the result in the output. Raises SimulatorError with the reason where there is none."""
-    for needed in (kind.normal, *([kind.relaxed] if relax else [])):
+    needed_texts = [kind.normal]
+    if relax:
+        needed_texts.append(kind.relaxed)
+    for needed in needed_texts:
         if output.status or needed not in output.text:
             raise failed(output, kind.reasons, f'"{needed}" is missing')
     if re.search(kind.beyond, output.text, re.MULTILINE):

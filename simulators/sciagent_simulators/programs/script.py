@@ -43,8 +43,8 @@ class ScriptAnswer:
     result: Mapping[str, Any]
     """The object `result` of its output file. Its content is not checked."""
     versions: Mapping[str, str]
-    """Versions for `Finding.versions`: of the interpreter's package, of Open MPI where it was used, and those that the
-    script names, as `gpaw/ase`, since ours may have another version of the same package."""
+    """Versions for `Finding.versions`: of the interpreter's package, of Open MPI if it was used, and those that the
+    script names. A name from the script is written as `gpaw/ase`, since sciagent's own ase may have another version."""
     output: ProgramOutput
     """The program's output and its folder, with the files that the script wrote."""
 
@@ -67,13 +67,14 @@ def run_script(
     for an output file of another form.
     """
     files = {INPUT: json.dumps(request), SCRIPT: script.read_text(encoding="utf-8")}
-    known = {**(reasons or {}), **PYTHON}
-    output = run(interpreter, [SCRIPT], folder, threads if ranks == 1 else 1, files, ranks=ranks)
-    answer = _answer(output, known)
-    if named := answer.get("failure"):
-        raise _named(named, output)
+    all_reasons = {**(reasons or {}), **PYTHON}
+    threads_of_process = threads if ranks == 1 else 1
+    output = run(interpreter, [SCRIPT], folder, threads_of_process, files, ranks=ranks)
+    answer = _answer(output, all_reasons)
+    if answer.get("failure"):
+        raise _named_failure(answer["failure"], output)
     if output.status:
-        raise failed(output, known, "")
+        raise failed(output, all_reasons, "")
     if ranks > 1 and answer.get("ranks") != ranks:
         detail = (
             f"{ranks} processes were started, and the script sees {answer.get('ranks', 1)}: {interpreter.title} was "
@@ -83,9 +84,12 @@ def run_script(
     versions = answer.get("versions", {})
     if not isinstance(answer.get("result"), dict) or not isinstance(versions, dict):
         raise failure(Reason.BAD_RESULT, f"{OUTPUT} of {interpreter.title} lacks the object `result` or `versions`")
-    used = {interpreter.name: output.version} | ({"openmpi": mpi(ranks).version} if ranks > 1 else {})
-    used |= {f"{interpreter.name}/{name}": str(version) for name, version in versions.items()}
-    return ScriptAnswer(answer["result"], used, output)
+    all_versions = {interpreter.name: output.version}
+    if ranks > 1:
+        all_versions["openmpi"] = mpi(ranks).version
+    for name, version in versions.items():
+        all_versions[f"{interpreter.name}/{name}"] = str(version)
+    return ScriptAnswer(answer["result"], all_versions, output)
 
 
 def _answer(output: ProgramOutput, reasons: Reasons) -> Mapping[str, Any]:
@@ -104,8 +108,8 @@ def _answer(output: ProgramOutput, reasons: Reasons) -> Mapping[str, Any]:
     return answer
 
 
-def _named(named: object, output: ProgramOutput) -> SimulatorError:
-    """Returns the error for a failure that the script names."""
+def _named_failure(named: object, output: ProgramOutput) -> SimulatorError:
+    """Returns the error for a failure that the script names. named: the value of `failure` in its output file."""
     try:
         assert isinstance(named, dict), "no object"
         reason = Reason(named["reason"])

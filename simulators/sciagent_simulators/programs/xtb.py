@@ -127,7 +127,8 @@ def _values(output: ProgramOutput) -> Mapping[str, Any]:
         values: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise failed(output, REASONS, f"its result has no JSON form: {error}") from error
-    if missing := [name for name in needed if name not in values]:
+    missing = [name for name in needed if name not in values]
+    if missing:
         raise failed(output, REASONS, f"its result lacks {', '.join(missing)}")
     return values
 
@@ -141,7 +142,7 @@ def _relaxed(file: Path, asked: Geometry) -> Geometry:
 
 
 SAME_ENERGY = 1e-4 * HARTREE  # CREST optimises with a tighter or looser SCF than the check
-MOST = 500  # conformers that are read
+MAX_CONFORMERS = 500  # that are read
 FILE = "crest_conformers.xyz"
 CREST_REASONS: Reasons = {
     r"topology .{0,40}(change|mismatch)|change in topology": Reason.BOND_CHANGED,
@@ -168,7 +169,9 @@ def crest(
     """
     check(geometry)
     arguments = ["molecule.xyz", "--gfn2", *state_of(geometry, solvation)]
-    arguments += ["--ewin", f"{window:g}", "-T", str(threads), *([f"--{mode}"] if mode else [])]
+    arguments += ["--ewin", f"{window:g}", "-T", str(threads)]
+    if mode:
+        arguments.append(f"--{mode}")
     output = run(CREST, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
     return read_ensemble(output, geometry, solvation), output
 
@@ -178,35 +181,40 @@ def read_ensemble(output: ProgramOutput, asked: Geometry, solvation: Solvation |
     file = output.folder / FILE
     if output.status or "CREST terminated normally" not in output.text or not file.is_file():
         raise failed(output, CREST_REASONS, f"has written no conformers ({FILE})")
-    found = _structures(file.read_text(encoding="utf-8", errors="replace"), asked)
-    if not found:
+    structures = _structures(file.read_text(encoding="utf-8", errors="replace"), asked)
+    if not structures:
         raise failed(output, CREST_REASONS, f"{FILE} is empty")
-    own = energies([geometry for geometry, _ in found], solvation)
-    apart = np.abs(own - np.array([energy for _, energy in found]))
-    if apart[np.isfinite(apart)].max(initial=0.0) > SAME_ENERGY:
-        worst = float(apart[np.isfinite(apart)].max()) / HARTREE
-        detail = f"CREST's energies and those of GFN2-xTB by tblite differ by up to {worst:.1e} hartree"
+    geometries = [geometry for geometry, _ in structures]
+    crest_energies = np.array([energy for _, energy in structures])
+    differences = np.abs(energies(geometries, solvation) - crest_energies)
+    differences = differences[np.isfinite(differences)]  # tblite may have failed for some
+    largest = float(differences.max(initial=0.0))
+    if largest > SAME_ENERGY:
+        detail = f"CREST's energies and those of GFN2-xTB by tblite differ by up to {largest / HARTREE:.1e} hartree"
         raise failure(Reason.BAD_RESULT, detail)
-    return [geometry for geometry, _ in found]
+    return geometries
 
 
 def _structures(text: str, asked: Geometry) -> list[tuple[Geometry, float]]:
-    """Returns the structures of an XYZ file with several, and the energies of their comment lines, eV."""
+    """Returns the structures of an XYZ file with several, each with the energy in its comment line, eV.
+
+    A structure has a line with the number of atoms, the comment line, and a line for each atom. Structures beyond
+    MAX_CONFORMERS are not read. Raises SimulatorError crashed (bad_result)."""
     from ase.data import atomic_numbers
 
     lines = text.splitlines()
-    place = 0
-    found: list[tuple[Geometry, float]] = []
+    structures: list[tuple[Geometry, float]] = []
     n = len(asked.numbers)
-    while place < len(lines) and len(found) < MOST:
-        rows = [_ATOM.match(line) for line in lines[place + 2 : place + 2 + n]]
-        symbols = [row[1].capitalize() for row in rows if row]
-        if lines[place].strip() != str(n) or tuple(atomic_numbers.get(symbol) for symbol in symbols) != asked.numbers:
-            raise failure(Reason.BAD_RESULT, f"{FILE}, line {place + 1}: not the {n} atoms that were asked for")
-        energy = re.search(r"-?\d+\.\d+", lines[place + 1])
+    lines_per_structure = n + 2
+    for first in range(0, len(lines), lines_per_structure)[:MAX_CONFORMERS]:
+        atom_lines = lines[first + 2 : first + lines_per_structure]
+        atoms = [match for match in map(_ATOM.match, atom_lines) if match]
+        numbers = tuple(atomic_numbers.get(atom[1].capitalize()) for atom in atoms)
+        if lines[first].strip() != str(n) or numbers != asked.numbers:
+            raise failure(Reason.BAD_RESULT, f"{FILE}, line {first + 1}: not the {n} atoms that were asked for")
+        energy = re.search(r"-?\d+\.\d+", lines[first + 1])
         if energy is None:
-            raise failure(Reason.BAD_RESULT, f"{FILE}, line {place + 2}: no energy")
-        positions = np.array([row[2].split() for row in rows if row], dtype=float)
-        found.append((asked.moved(positions), float(energy[0]) * HARTREE))
-        place += n + 2
-    return found
+            raise failure(Reason.BAD_RESULT, f"{FILE}, line {first + 2}: no energy")
+        positions = np.array([atom[2].split() for atom in atoms], dtype=float)
+        structures.append((asked.moved(positions), float(energy[0]) * HARTREE))
+    return structures

@@ -27,7 +27,7 @@ from sciagent_simulators.geometry import Geometry
 Array = NDArray[np.float64]
 
 TOLERANCE = 0.1  # angstrom; the largest distance of a rotated atom from an atom of its element
-ROUGH = 0.5  # angstrom; the same for the first estimate of a rotation, which rests on two atoms
+ROUGH_TOLERANCE = 0.5  # angstrom; the same for the first estimate of a rotation, which rests on two atoms
 
 
 def symmetry_number(geometry: Geometry, tolerance: float = TOLERANCE) -> int:
@@ -45,16 +45,18 @@ def symmetry_number(geometry: Geometry, tolerance: float = TOLERANCE) -> int:
         return 2 if _permutation(-arms, arms, numbers, tolerance) is not None else 1
     first, second = _reference_atoms(arms, numbers)
     frame = _frame(arms[first], arms[second])
-    apart = np.linalg.norm(arms[first] - arms[second])
-    found: set[tuple[int, ...]] = set()
+    distance = np.linalg.norm(arms[first] - arms[second])
+    permutations: set[tuple[int, ...]] = set()
     for a, b in itertools.product(_alike(arms, numbers, first), _alike(arms, numbers, second)):
-        if a == b or abs(np.linalg.norm(arms[a] - arms[b]) - apart) > ROUGH or _sine(arms[a], arms[b]) < 1e-3:
+        if a == b or abs(np.linalg.norm(arms[a] - arms[b]) - distance) > ROUGH_TOLERANCE:
             continue
-        turned = arms @ (_frame(arms[a], arms[b]) @ frame.T).T
-        permutation = _permutation(turned, arms, numbers, ROUGH)
+        if _sine(arms[a], arms[b]) < 1e-3:  # collinear with the centre
+            continue
+        rotation_estimate = _frame(arms[a], arms[b]) @ frame.T
+        permutation = _permutation(arms @ rotation_estimate.T, arms, numbers, ROUGH_TOLERANCE)
         if permutation is not None and _superposed(arms, arms[list(permutation)]) < tolerance:
-            found.add(permutation)
-    return max(1, len(found))
+            permutations.add(permutation)
+    return max(1, len(permutations))
 
 
 def is_linear(geometry: Geometry) -> bool:
@@ -68,22 +70,28 @@ def is_linear(geometry: Geometry) -> bool:
 
 def _reference_atoms(arms: Array, numbers: NDArray[np.int_]) -> tuple[int, int]:
     """Returns two atoms that are not collinear with the centre, with as few atoms alike as possible."""
-    order = [k for k in range(len(arms)) if np.linalg.norm(arms[k]) > ROUGH]
+    order = [k for k in range(len(arms)) if np.linalg.norm(arms[k]) > ROUGH_TOLERANCE]
     order.sort(key=lambda k: len(_alike(arms, numbers, k)))
-    clear = ((i, j) for i, j in itertools.combinations(order, 2) if _sine(arms[i], arms[j]) > 0.2)
-    pairs = itertools.combinations(range(len(arms)), 2)
-    widest = max(pairs, key=lambda pair: float(np.linalg.norm(np.cross(arms[pair[0]], arms[pair[1]]))))
-    return next(clear, widest)
+    for i, j in itertools.combinations(order, 2):
+        if _sine(arms[i], arms[j]) > 0.2:
+            return i, j
+
+    def area(pair: tuple[int, int]) -> float:
+        return float(np.linalg.norm(np.cross(arms[pair[0]], arms[pair[1]])))
+
+    return max(itertools.combinations(range(len(arms)), 2), key=area)
 
 
 def _sine(a: Array, b: Array) -> float:
+    """Returns the sine of the angle between two vectors."""
     return float(np.linalg.norm(np.cross(a, b)) / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-12))
 
 
 def _alike(arms: Array, numbers: NDArray[np.int_], atom: int) -> list[int]:
     """Returns the atoms of the same element at about the same distance from the centre."""
     radii = np.linalg.norm(arms, axis=1)
-    return [int(k) for k in np.flatnonzero((numbers == numbers[atom]) & (np.abs(radii - radii[atom]) < ROUGH))]
+    is_alike = (numbers == numbers[atom]) & (np.abs(radii - radii[atom]) < ROUGH_TOLERANCE)
+    return [int(k) for k in np.flatnonzero(is_alike)]
 
 
 def _frame(a: Array, b: Array) -> Array:
@@ -100,7 +108,9 @@ def _permutation(turned: Array, arms: Array, numbers: NDArray[np.int_], toleranc
     distances = np.linalg.norm(turned[:, None] - arms[None], axis=-1)
     distances[numbers[:, None] != numbers[None]] = np.inf
     nearest = tuple(int(k) for k in distances.argmin(axis=1))
-    return nearest if distances.min(axis=1).max() < tolerance and len(set(nearest)) == len(arms) else None
+    is_near = distances.min(axis=1).max() < tolerance
+    is_one_to_one = len(set(nearest)) == len(arms)
+    return nearest if is_near and is_one_to_one else None
 
 
 def _superposed(arms: Array, images: Array) -> float:
@@ -120,8 +130,8 @@ LIGHT = 2.99792458e10  # cm/s
 ATMOSPHERE = 101325.0  # Pa
 LITRE_OF_MOLES = 6.02214076e26  # molecules per m^3 at 1 mol/L
 
-CROSSOVER = 100.0  # cm^-1
-LIMITING_MOMENT = 1e-44  # kg m^2
+CROSSOVER = 100.0  # cm^-1; at this frequency oscillator and free rotor have equal shares in the entropy
+LIMITING_MOMENT = 1e-44  # kg m^2; largest moment of inertia of a free rotor
 
 
 @dataclass(frozen=True)
@@ -167,7 +177,9 @@ class Thermal:
 
 
 def thermal(geometry: Geometry, frequencies: Array, conditions: Conditions, symmetry: int | None = None) -> Thermal:
-    """Returns the thermal functions. frequencies: (m,), cm^-1, positive. symmetry: None for that of the geometry.
+    """Returns the thermal functions. frequencies: (m,), cm^-1, positive.
+
+    symmetry: rotational symmetry number; None computes it from the geometry.
 
     Raises ValueError for a frequency that is not positive.
     """

@@ -13,9 +13,9 @@ mode, the rotation of its methyl groups. From there the molecule is displaced al
 again; the lower of the two ends is kept.
 
 The frequencies of soft modes differ between relaxations to the same minimum. A relaxation stops where forces are small,
-not where they are zero, and along a flat mode it stops anywhere. The noise is one of the curvature: the squared
-frequency scatters by about the same for all modes, so that a frequency scatters by NOISE / (2 frequency). That is
-nothing for a stiff mode and as much as the frequency itself for one at 10 cm^-1.
+not where they are zero, and along a flat mode it stops anywhere. The squared frequency, which is proportional to the
+curvature, scatters by about the same for all modes: by NOISE. A frequency therefore scatters by NOISE / (2 frequency).
+This is next to nothing for a stiff mode, and as much as the frequency itself for a mode at 10 cm^-1.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ class NormalModes:
         """Returns the mode's frequency and its most moving atoms, such as `312i cm^-1 (mainly H3, H4)`."""
         frequency = self.frequencies[mode]
         sizes = np.linalg.norm(self.displacements[mode], axis=1)
-        most = [int(k) for k in np.argsort(-sizes, kind="stable")[:4] if sizes[k] > 0.3 * sizes.max()]
-        value = f"{abs(frequency):.0f}{'i' if frequency < 0 else ''} cm^-1"
-        return f"{value} (mainly {', '.join(f'{symbols[k]}{k + 1}' for k in sorted(most))})"
+        largest_first = np.argsort(-sizes, kind="stable")
+        moving = [int(k) for k in largest_first[:4] if sizes[k] > 0.3 * sizes.max()]
+        atoms = ", ".join(f"{symbols[k]}{k + 1}" for k in sorted(moving))
+        imaginary_sign = "i" if frequency < 0 else ""
+        return f"{abs(frequency):.0f}{imaginary_sign} cm^-1 (mainly {atoms})"
 
 
 def normal_modes(geometry: Geometry, hessian: Array) -> NormalModes:
@@ -87,13 +89,19 @@ def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float, tried
     limit that would accept it.
     """
     symbols = list(geometry.atoms.symbols)
-    if large := modes.imaginary(limit):
+    large = modes.imaginary(limit)
+    if large:
         named = ", ".join(modes.described(k, symbols) for k in large)
-        detail = f"not a minimum: {len(large)} imaginary mode{'s' if len(large) > 1 else ''}: {named}"
-        enough = math.floor(-modes.frequencies[0]) + 1
-        way_out = f"imaginary_limit: {enough} takes {'them' if len(large) > 1 else 'it'} as real"
-        detail = "; ".join(part for part in (detail, tried, way_out if enough <= LARGEST_LIMIT else "") if part)
-        raise failure(Reason.IMAGINARY_FREQUENCY, detail, frequencies=[round(float(f), 1) for f in modes.frequencies])
+        plural = "s" if len(large) > 1 else ""
+        parts = [f"not a minimum: {len(large)} imaginary mode{plural}: {named}"]
+        if tried:
+            parts.append(tried)
+        accepting_limit = math.floor(-modes.frequencies[0]) + 1
+        if accepting_limit <= LARGEST_LIMIT:
+            pronoun = "them" if len(large) > 1 else "it"
+            parts.append(f"imaginary_limit: {accepting_limit} takes {pronoun} as real")
+        frequencies = [round(float(frequency), 1) for frequency in modes.frequencies]
+        raise failure(Reason.IMAGINARY_FREQUENCY, "; ".join(parts), frequencies=frequencies)
     small = modes.imaginary(0.0)
     named = ", ".join(modes.described(k, symbols) for k in small)
     note = f"imaginary below {limit:g} cm^-1 and taken as real: {named}" if small else ""
@@ -109,8 +117,13 @@ def vibrational_space(geometry: Geometry) -> Array:
     rigid = [(root * axis).ravel() for axis in np.eye(3)]
     rigid += [(root * np.cross(axis, arms)).ravel() for axis in np.eye(3)]
     left, _, _ = np.linalg.svd(np.array(rigid).T, full_matrices=True)
-    rank = 3 if len(arms) == 1 else 5 if is_linear(geometry) else 6
-    space: Array = left[:, rank:]
+    if len(arms) == 1:
+        n_rigid = 3
+    elif is_linear(geometry):
+        n_rigid = 5
+    else:
+        n_rigid = 6
+    space: Array = left[:, n_rigid:]
     return space
 
 
@@ -131,7 +144,7 @@ def numerical_hessian(forces: Callable[[Array], Array], positions: Array, step: 
 
 
 DISPLACEMENT = 0.3  # angstrom, of the atom that moves most; 0.1 leaves acetone at another flat point, with 44i cm^-1
-ROUNDS = 3
+MAX_ROUNDS = 3  # displacements from saddle points
 
 
 class HasEnergy(Protocol):
@@ -163,7 +176,7 @@ def minimum(
     modes_of: Callable[[Geometry, Result], NormalModes],
     limit: float,
 ) -> Stationary[Result]:
-    """Returns the minimum next to the start, or the last saddle point after ROUNDS displacements.
+    """Returns the minimum next to the start, or the last saddle point after MAX_ROUNDS displacements.
 
     relaxed: relaxes a geometry and checks its bonds; an end that raises SimulatorError after a displacement is left
     out. limit: imaginary frequencies up to this, cm^-1, are none. Raises SimulatorError as `relaxed` does from the
@@ -171,10 +184,11 @@ def minimum(
     """
     geometry, result = relaxed(start)
     modes = modes_of(geometry, result)
-    left: list[str] = []
-    while modes.imaginary(limit) and len(left) < ROUNDS:
-        left.append(modes.described(0, list(geometry.atoms.symbols)))
-        step = modes.displacements[0] * DISPLACEMENT / np.linalg.norm(modes.displacements[0], axis=1).max()
+    followed_modes: list[str] = []
+    while modes.imaginary(limit) and len(followed_modes) < MAX_ROUNDS:
+        followed_modes.append(modes.described(0, list(geometry.atoms.symbols)))
+        displacement = modes.displacements[0]
+        step = displacement * DISPLACEMENT / np.linalg.norm(displacement, axis=1).max()
         ends = []
         for sign in (1, -1):
             try:
@@ -185,14 +199,15 @@ def minimum(
             break
         geometry, result = min(ends, key=lambda end: end[1].energy)
         modes = modes_of(geometry, result)
-    return Stationary(geometry, result, modes, _described(left))
+    return Stationary(geometry, result, modes, _described(followed_modes))
 
 
-def _described(left: list[str]) -> str:
-    if not left:
+def _described(followed_modes: list[str]) -> str:
+    """Returns the text on the attempts to leave saddle points along these modes."""
+    if not followed_modes:
         return ""
-    times = "" if len(left) == 1 else f", {len(left)} times"
-    return f"displaced both ways along {left[0]} and relaxed again{times}"
+    times = "" if len(followed_modes) == 1 else f", {len(followed_modes)} times"
+    return f"displaced both ways along {followed_modes[0]} and relaxed again{times}"
 
 
 # Standard deviation of the squared lowest frequency, cm^-2: root mean square over the molecules of
@@ -218,12 +233,13 @@ def soft_mode_scatter(frequencies: Array, temperature: float) -> SoftModeScatter
     """Returns how far the noise moves the values. frequencies: (m,), cm^-1, positive; temperature: K."""
     if not frequencies.size:
         return SoftModeScatter(None, 0.0, 0.0, 0.0)
-    other = np.sqrt(frequencies**2 + NOISE)
-    energies, entropies = (
-        function(other, temperature) - function(frequencies, temperature)
-        for function in (vibration_energy, quasi_harmonic_entropy)
+    shifted = np.sqrt(frequencies**2 + NOISE)
+    shift = shifted - frequencies
+    energy_shift = vibration_energy(shifted, temperature) - vibration_energy(frequencies, temperature)
+    entropy_shift = quasi_harmonic_entropy(shifted, temperature) - quasi_harmonic_entropy(frequencies, temperature)
+    return SoftModeScatter(
+        lowest=float(shift[frequencies.argmin()]),
+        zero_point=float(np.linalg.norm(0.5 * HC * shift)),
+        enthalpy=float(np.linalg.norm(energy_shift)),
+        gibbs=float(np.linalg.norm(energy_shift - temperature * entropy_shift)),
     )
-    shift = other - frequencies
-    lowest = float(shift[frequencies.argmin()])
-    sizes = (float(np.linalg.norm(part)) for part in (0.5 * HC * shift, energies, energies - temperature * entropies))
-    return SoftModeScatter(lowest, *sizes)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from sciagent.chemistry.standardise import rdkit_messages
 from sciagent.verification.retrosynthesis import Reaction, Route, Stock
 
+# The numbers are BRICS types: the kinds of atom at the ends of a bond.
 _NUCLEOPHILES = frozenset({3, 5, 9, 10, 11})  # O, N, n, lactam N, S; the reactant has hydrogen at the cut bond
 _HALIDES = ("Br", "Cl", "I")
 _ELECTROPHILES: dict[int, tuple[str, ...]] = {
@@ -33,9 +34,10 @@ _ELECTROPHILES: dict[int, tuple[str, ...]] = {
     15: (*_HALIDES, "O"),
     16: (*_HALIDES, "F"),  # aryl
 }
-_BORON = frozenset({14, 16})  # aryl only: aryl boronic acids are sold
-_COUPLED = frozenset({6, 8, 13, 14, 15, 16})
-_NUMBERS = {"O": 8, "F": 9, "Cl": 17, "Br": 35, "I": 53, "B": 5}
+"""{BRICS type of an electrophile: groups that its reactant may have at the cut bond}."""
+_BORONIC = frozenset({14, 16})  # the end with boron in a Suzuki coupling; aryl only, since aryl boronic acids are sold
+_SUZUKI_PARTNERS = frozenset({6, 8, 13, 14, 15, 16})  # the end with a halogen in a Suzuki coupling
+_ATOMIC_NUMBERS = {"O": 8, "F": 9, "Cl": 17, "Br": 35, "I": 53, "B": 5}
 
 
 @dataclass
@@ -43,14 +45,17 @@ class _Search:
     """The state of one search: the cuts left and the answers cached so far."""
 
     stock: Stock
-    left: int
-    bought: dict[str, bool] = field(default_factory=dict)
+    remaining_cuts: int
+    is_in_stock: dict[str, bool] = field(default_factory=dict)
+    """{SMILES: whether the stock has it}."""
     solved: dict[tuple[str, int], tuple[Reaction, ...] | None] = field(default_factory=dict)
+    """{(SMILES, largest number of steps): reactions that make it, or None if there are none}."""
 
     def has(self, smiles: str) -> bool:
-        if smiles not in self.bought:
-            self.bought[smiles] = smiles in self.stock
-        return self.bought[smiles]
+        """Returns whether the molecule is in stock."""
+        if smiles not in self.is_in_stock:
+            self.is_in_stock[smiles] = smiles in self.stock
+        return self.is_in_stock[smiles]
 
 
 class BricsRoutes:
@@ -61,14 +66,15 @@ class BricsRoutes:
     defaults: ClassVar[Mapping[str, Any]] = {"max_steps": 3, "max_cuts": 200}
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        whole = {**self.defaults, **settings}
+        values = {**self.defaults, **settings}
         for name, (low, high) in {"max_steps": (1, 5), "max_cuts": (1, 10_000)}.items():
-            value = whole.pop(name)
+            value = values.pop(name)
             if type(value) is not int or not low <= value <= high:
                 raise ValueError(f"{name} is a whole number from {low} to {high}")
             setattr(self, name, value)
-        if whole:
-            raise ValueError(f"unknown: {', '.join(sorted(whole))}; takes: {', '.join(self.defaults)}")
+        unknown = sorted(values)
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(unknown)}; takes: {', '.join(self.defaults)}")
 
     max_steps: int
     max_cuts: int
@@ -89,31 +95,40 @@ class BricsRoutes:
         """Returns at most `steps` reactions that make the molecule, or None."""
         if (smiles, steps) not in search.solved:
             search.solved[smiles, steps] = None  # prevents a route in which the molecule is its own precursor
-            search.solved[smiles, steps] = next(self._routes(smiles, steps, search), None)
+            first_route = next(self._routes(smiles, steps, search), None)
+            search.solved[smiles, steps] = first_route
         return search.solved[smiles, steps]
 
     def _routes(self, smiles: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
+        """Yields routes of at most `steps` reactions that make the molecule from the stock."""
         for reaction in disconnections(smiles):
-            search.left -= 1
-            if search.left < 0:
+            search.remaining_cuts -= 1
+            if search.remaining_cuts < 0:
                 return
             missing = sorted({reactant for reactant in reaction.reactants if not search.has(reactant)})
             if not missing:
                 yield (reaction,)
             elif len(missing) == 1 and steps > 1:
-                if rest := self._solve(missing[0], steps - 1, search):
-                    yield (reaction, *rest)
+                earlier_reactions = self._solve(missing[0], steps - 1, search)
+                if earlier_reactions:
+                    yield (reaction, *earlier_reactions)
             elif len(missing) == 2:
-                for both in self._pairs(missing[0], missing[1], steps - 1, search):
-                    yield (reaction, *both)
+                for earlier_reactions in self._pairs(missing[0], missing[1], steps - 1, search):
+                    yield (reaction, *earlier_reactions)
 
     def _pairs(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
         """Yields reactions that make both molecules, at most `steps` in total, without a product that is made twice."""
-        for share in range(1, steps):
-            route = self._solve(first, share, search)
-            other = self._solve(second, steps - share, search) if route else None
-            if route and other and not {r.product for r in route} & {r.product for r in other}:
-                yield (*route, *other)
+        for first_steps in range(1, steps):
+            first_route = self._solve(first, first_steps, search)
+            if not first_route:
+                continue
+            second_route = self._solve(second, steps - first_steps, search)
+            if not second_route:
+                continue
+            first_products = {reaction.product for reaction in first_route}
+            second_products = {reaction.product for reaction in second_route}
+            if not first_products & second_products:
+                yield (*first_route, *second_route)
 
 
 def disconnections(smiles: str) -> Iterator[Reaction]:
@@ -127,30 +142,36 @@ def disconnections(smiles: str) -> Iterator[Reaction]:
         bond = mol.GetBondBetweenAtoms(begin, end)
         cut = Chem.FragmentOnBonds(mol, [bond.GetIdx()], dummyLabels=[(0, 0)])
         pieces = Chem.GetMolFrags(cut, asMols=True, sanitizeFrags=False)
-        where: list[tuple[int, ...]] = list(Chem.GetMolFrags(cut))
+        piece_atoms: list[tuple[int, ...]] = list(Chem.GetMolFrags(cut))
         if len(pieces) != 2:
             continue
-        left, right = pieces if begin in where[0] else pieces[::-1]
+        left, right = pieces
+        if begin not in piece_atoms[0]:
+            right, left = pieces
         for left_group, right_group, name in _groups(int(first), int(second)):
-            reactants = _with_group(left, left_group), _with_group(right, right_group)
-            if None not in reactants:
-                yield Reaction(smiles, tuple(str(r) for r in reactants), name)
+            left_reactant = _with_group(left, left_group)
+            right_reactant = _with_group(right, right_group)
+            if left_reactant is not None and right_reactant is not None:
+                yield Reaction(smiles, (left_reactant, right_reactant), name)
 
 
 def _groups(first: int, second: int) -> Iterator[tuple[str, str, str]]:
-    """Yields the group at each end before the coupling, and the coupling's name. `H`: hydrogen."""
-    for nucleophile, electrophile, swap in ((first, second, False), (second, first, True)):
+    """Yields the group at the first and at the second end before the coupling, and the coupling's name.
+
+    first, second: BRICS types of the two ends. The group `H` is hydrogen, `B` a boronic acid."""
+    for nucleophile, electrophile, is_swapped in ((first, second, False), (second, first, True)):
         if nucleophile in _NUCLEOPHILES and electrophile in _ELECTROPHILES:
+            name = _coupling_name(nucleophile, electrophile)
             for group in _ELECTROPHILES[electrophile]:
-                pair = (group, "H") if swap else ("H", group)
-                yield (*pair, _called(nucleophile, electrophile))
-        if nucleophile in _BORON and electrophile in _COUPLED:
-            for group in ("Cl",) if electrophile == 6 else _HALIDES:
-                pair = (group, "B") if swap else ("B", group)
-                yield (*pair, "Suzuki coupling")
+                yield (group, "H", name) if is_swapped else ("H", group, name)
+        if nucleophile in _BORONIC and electrophile in _SUZUKI_PARTNERS:
+            halogens = ("Cl",) if electrophile == 6 else _HALIDES  # an acyl group couples as its chloride
+            for group in halogens:
+                yield (group, "B", "Suzuki coupling") if is_swapped else ("B", group, "Suzuki coupling")
 
 
-def _called(nucleophile: int, electrophile: int) -> str:
+def _coupling_name(nucleophile: int, electrophile: int) -> str:
+    """Returns the name of the coupling of two BRICS types."""
     if electrophile in (1, 6):
         return "esterification" if nucleophile == 3 else "acylation"
     if electrophile == 12:
@@ -170,11 +191,12 @@ def _with_group(piece: Any, group: str) -> str | None:
             neighbour.SetNumExplicitHs(neighbour.GetNumExplicitHs() + 1)
         mol.RemoveAtom(end.GetIdx())
     else:
-        end.SetAtomicNum(_NUMBERS[group])
+        end.SetAtomicNum(_ATOMIC_NUMBERS[group])
         end.SetNoImplicit(False)
         if group == "B":
             for _ in range(2):
-                mol.AddBond(end.GetIdx(), mol.AddAtom(Chem.Atom(8)), Chem.BondType.SINGLE)
+                oxygen = mol.AddAtom(Chem.Atom(_ATOMIC_NUMBERS["O"]))
+                mol.AddBond(end.GetIdx(), oxygen, Chem.BondType.SINGLE)
     try:
         Chem.SanitizeMol(mol)
     except Chem.MolSanitizeException:

@@ -1,9 +1,9 @@
 """The verifier `molecule.checks`: refuses unwanted molecules and computes graph descriptors; usually the first rung.
 
-Rings that no isolable compound has, such as generators propose, are found. The limits admit the smallest isolable
-compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene, bicyclobutane and cyclopropenone pass. Aromatic
-bonds are neither double nor triple here. Trans double bonds in small rings need no check, since RDKit reads no such
-geometry below eight atoms.
+The first half of the module finds rings that no isolable compound has (`impossible`), which generators propose. The
+limits admit the smallest isolable compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene, bicyclobutane
+and cyclopropenone pass. Aromatic bonds are neither double nor triple here. Trans double bonds in small rings need no
+check, since RDKit reads no such geometry below eight atoms. The second half is the verifier with its settings.
 
 Sources: Krebs and Wilke, Top. Curr. Chem. 109, 189 (1983), angle-strained alkynes; Wiseman, J. Am. Chem. Soc. 89, 5966
 (1967), a bridgehead alkene is as strained as the trans-cycloalkene in it; Johnson, Chem. Rev. 89, 1111 (1989), cyclic
@@ -31,18 +31,20 @@ from sciagent_verifiers.base import MoleculeVerifier, refused
 from sciagent_verifiers.fast.compounds.compositions import known_elements
 from sciagent_verifiers.fast.descriptors import functions
 
-SMALLEST_WITH_ALKYNE = 8
-SMALLEST_WITH_ALLENE = 8
-SMALLEST_BRIDGEHEAD = 8  # atoms in the larger ring around a bridgehead double bond
-MOST_THREE_RINGS = 4
-MOST_THREE_RINGS_AT_AN_ATOM = 2
-_MULTIPLE = "*=,#;@*"  # a double or triple bond in a ring
+MIN_RING_WITH_ALKYNE = 8  # atoms
+MIN_RING_WITH_ALLENE = 8  # atoms
+MIN_BRIDGEHEAD_RING = 8  # atoms in the larger ring around a bridgehead double bond
+MAX_THREE_RINGS = 4
+MAX_THREE_RINGS_AT_AN_ATOM = 2
+_MULTIPLE_RING_BOND = "*=,#;@*"  # SMARTS of a double or triple bond in a ring
 _ANTIAROMATIC = {
     "an antiaromatic three-membered ring": "[#8,#16,#7X3,#34;r3;!+]1[#6]=[#6]1",
     "a cyclobutadiene": "[#6;r4]1=[#6]-[#6]=[#6]-1",
 }
+"""{name: SMARTS} of small antiaromatic rings."""
 
 Ring = frozenset[int]
+"""The indices of the atoms of a ring."""
 
 
 def impossible(mol: Any) -> str | None:
@@ -54,81 +56,92 @@ def impossible(mol: Any) -> str | None:
     if not atom_rings:
         return None
     rings = [frozenset(ring) for ring in atom_rings]
-    if problem := _three_rings([ring for ring in rings if len(ring) == 3]):
-        return problem
-    multiple, *antiaromatic = _patterns()
-    pairs = mol.GetSubstructMatches(multiple)
-    if not pairs:
+    three_rings_fault = _three_rings_fault([ring for ring in rings if len(ring) == 3])
+    if three_rings_fault:
+        return three_rings_fault
+    multiple_bonds = mol.GetSubstructMatches(_pattern(_MULTIPLE_RING_BOND))
+    if not multiple_bonds:
         return None
-    if min(map(len, rings)) <= 4:
-        for pattern, name in zip(antiaromatic, _ANTIAROMATIC, strict=True):
-            if mol.HasSubstructMatch(pattern):
+    if min(len(ring) for ring in rings) <= 4:
+        for name, smarts in _ANTIAROMATIC.items():
+            if mol.HasSubstructMatch(_pattern(smarts)):
                 return name
-    return _bonds(mol, pairs) or _bridgeheads(mol, rings, pairs)
+    return _multiple_bond_fault(mol, multiple_bonds) or _bridgehead_fault(mol, rings, multiple_bonds)
 
 
-@cache
-def _patterns() -> tuple[Any, ...]:
-    from rdkit import Chem
-
-    return tuple(map(Chem.MolFromSmarts, (_MULTIPLE, *_ANTIAROMATIC.values())))
-
-
-def _three_rings(small: Sequence[Ring]) -> str | None:
-    if len(small) > MOST_THREE_RINGS:
-        return f"{len(small)} three-membered rings; at most {MOST_THREE_RINGS} are taken for real"
-    for atom, n in Counter(chain.from_iterable(small)).items():
-        if n > MOST_THREE_RINGS_AT_AN_ATOM:
-            return f"atom {atom + 1} is in {n} three-membered rings; at most {MOST_THREE_RINGS_AT_AN_ATOM}"
+def _three_rings_fault(three_rings: Sequence[Ring]) -> str | None:
+    """Returns the fault if there are too many three-membered rings, in all or at one atom, or None."""
+    if len(three_rings) > MAX_THREE_RINGS:
+        return f"{len(three_rings)} three-membered rings; at most {MAX_THREE_RINGS} are taken for real"
+    rings_at_atom = Counter(chain.from_iterable(three_rings))
+    for atom, n in rings_at_atom.items():
+        if n > MAX_THREE_RINGS_AT_AN_ATOM:
+            return f"atom {atom + 1} is in {n} three-membered rings; at most {MAX_THREE_RINGS_AT_AN_ATOM}"
     return None
 
 
-def _bonds(mol: Any, pairs: Sequence[tuple[int, int]]) -> str | None:
-    """Returns the fault if a ring is too small for its triple bond or cumulated double bonds, or None."""
-    info = mol.GetRingInfo()
-    doubles: Counter[int] = Counter()
-    for begin, end in pairs:
+def _multiple_bond_fault(mol: Any, multiple_bonds: Sequence[tuple[int, int]]) -> str | None:
+    """Returns the fault if a ring is too small for its triple bond or cumulated double bonds, or None.
+
+    multiple_bonds: pairs of atoms with a double or triple bond in a ring.
+    """
+    ring_info = mol.GetRingInfo()
+    double_bonds_at_atom: Counter[int] = Counter()  # in small rings only
+    for begin, end in multiple_bonds:
         bond = mol.GetBondBetweenAtoms(begin, end)
-        size = info.MinBondRingSize(bond.GetIdx())
-        if bond.GetBondTypeAsDouble() == 3 and size < SMALLEST_WITH_ALKYNE:
-            limit = f"{SMALLEST_WITH_ALKYNE} is the smallest that holds one"
+        size = ring_info.MinBondRingSize(bond.GetIdx())
+        if bond.GetBondTypeAsDouble() == 3 and size < MIN_RING_WITH_ALKYNE:
+            limit = f"{MIN_RING_WITH_ALKYNE} is the smallest that holds one"
             return f"a triple bond ({begin + 1}-{end + 1}) in a ring of {size}; {limit}"
-        if bond.GetBondTypeAsDouble() == 2 and size < SMALLEST_WITH_ALLENE:
-            doubles.update((begin, end))
-    for atom, n in doubles.items():
+        if bond.GetBondTypeAsDouble() == 2 and size < MIN_RING_WITH_ALLENE:
+            double_bonds_at_atom.update((begin, end))
+    for atom, n in double_bonds_at_atom.items():
         if n > 1 and mol.GetAtomWithIdx(atom).GetDegree() == 2:
-            return f"cumulated double bonds at atom {atom + 1} in a ring of fewer than {SMALLEST_WITH_ALLENE}"
+            return f"cumulated double bonds at atom {atom + 1} in a ring of fewer than {MIN_RING_WITH_ALLENE}"
     return None
 
 
-def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int]]) -> str | None:
+def _bridgehead_fault(mol: Any, rings: Sequence[Ring], multiple_bonds: Sequence[tuple[int, int]]) -> str | None:
     """Returns the fault if both rings at a bridgehead double bond are too small for a trans double bond, or None."""
     for i, ring in enumerate(rings):
         for other_ring in rings[:i]:
             shared = ring & other_ring
             if len(shared) < 3:
                 continue
-            heads = [a for a in shared if sum(n.GetIdx() in shared for n in mol.GetAtomWithIdx(a).GetNeighbors()) == 1]
+            heads = [atom for atom in shared if _n_neighbours_among(mol, atom, shared) == 1]
             if len(heads) != 2:  # the rings share several paths
                 continue
             bridges = (ring - shared, other_ring - shared, shared.difference(heads))
-            if (head := _strained_head(bridges, heads, pairs)) is not None:
-                sizes = ".".join(map(str, sorted(map(len, bridges), reverse=True)))
-                return f"a double bond at bridgehead atom {head + 1} of a bicyclo[{sizes}] system (Bredt's rule)"
+            strained_head = _strained_head(bridges, heads, multiple_bonds)
+            if strained_head is not None:
+                lengths = sorted((len(bridge) for bridge in bridges), reverse=True)
+                system = f"bicyclo[{'.'.join(map(str, lengths))}] system"
+                return f"a double bond at bridgehead atom {strained_head + 1} of a {system} (Bredt's rule)"
     return None
 
 
+def _n_neighbours_among(mol: Any, atom: int, atoms: Collection[int]) -> int:
+    """Returns how many neighbours of an atom are among these atoms."""
+    return sum(neighbour.GetIdx() in atoms for neighbour in mol.GetAtomWithIdx(atom).GetNeighbors())
+
+
 def _strained_head(
-    bridges: Sequence[Collection[int]], heads: Sequence[int], pairs: Sequence[tuple[int, int]]
+    bridges: Sequence[Collection[int]], heads: Sequence[int], multiple_bonds: Sequence[tuple[int, int]]
 ) -> int | None:
-    """Returns a bridgehead whose double bond goes into a bridge that forms too small a ring with the longest other."""
+    """Returns a strained bridgehead, or None.
+
+    A bridgehead is strained if its double bond goes into a bridge that forms too small a ring with the longest of the
+    other bridges. bridges: the atoms of each bridge without the two heads.
+    """
     for bridge in bridges:
-        longest = max(len(other) for other in bridges if other is not bridge)
-        if len(bridge) + longest + 2 >= SMALLEST_BRIDGEHEAD:
+        longest_other = max(len(other) for other in bridges if other is not bridge)
+        ring_size = len(bridge) + longest_other + 2  # with the two heads
+        if ring_size >= MIN_BRIDGEHEAD_RING:
             continue
         for head in heads:
-            if any({a, b} - {head} <= set(bridge) for a, b in pairs if head in (a, b)):
-                return head
+            for bond in multiple_bonds:
+                if head in bond and set(bond) - {head} <= set(bridge):
+                    return head
     return None
 
 
@@ -211,29 +224,33 @@ class MoleculeChecks(MoleculeVerifier):
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         super().__init__(settings, base)
-        self._refusal = lru_cache(maxsize=1024)(self._look)  # cached, since `accepts` and `finding` both need it
+        # cached, since `accepts` and `finding` both need it
+        self._cached_refusal = lru_cache(maxsize=1024)(self._refusal)
 
     @classmethod
     def warm(cls) -> None:
         """Loads all that RDKit loads at first use except the table of the SA score, which `attach` loads."""
-        _look_at_phenol(name for name in functions() if name != "sa_score")
+        _compute_for_phenol(name for name in functions() if name != "sa_score")
 
     def attach(self) -> None:
         """Loads the table of the SA score (0.5 s, 70 MB) if the settings ask for the score."""
-        _look_at_phenol(self.settings.descriptors)
+        _compute_for_phenol(self.settings.descriptors)
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         registered = properties()
-        wanted = at(RDKIT, *(registered[name] for name in get_args(Descriptor) if name in self.settings.descriptors))
+        chosen = [registered[name] for name in get_args(Descriptor) if name in self.settings.descriptors]
+        descriptors = at(RDKIT, *chosen)
         if not self.settings.alerts:
-            return wanted
-        return wanted + at(Level(f"RDKit {'+'.join(sorted(set(self.settings.alerts)))}"), STRUCTURAL_ALERTS)
+            return descriptors
+        catalogues = "+".join(sorted(set(self.settings.alerts)))
+        return descriptors + at(Level(f"RDKit {catalogues}"), STRUCTURAL_ALERTS)
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
-        return self._refusal(candidate)
+        return self._cached_refusal(candidate)
 
-    def _look(self, candidate: Molecule) -> Refusal | None:
+    def _refusal(self, candidate: Molecule) -> Refusal | None:
+        """Returns the first refusal, cheapest check first, or None."""
         if candidate.kind != "molecule":
             return Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a molecule")
         return self._by_counts(candidate) or self._by_atoms(candidate.mol) or self._by_graph(candidate.mol)
@@ -247,13 +264,13 @@ class MoleculeChecks(MoleculeVerifier):
     def glance(self, candidate: Molecule, names: Collection[str]) -> Finding:
         if refusal := self.accepts(candidate):
             return refused(candidate, refusal)
-        known = functions()
+        descriptors = functions()
         mol = candidate.mol
         wanted = [m.property for m in self.measures if m.level is RDKIT and m.property.name in names]
-        values = {prop: float(known[prop.name](mol)) for prop in wanted}
+        values = {prop: float(descriptors[prop.name](mol)) for prop in wanted}
         if self.settings.alerts and STRUCTURAL_ALERTS.name in names:
-            alerts = _catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(mol)
-            values[STRUCTURAL_ALERTS] = float(len(alerts))
+            catalogue = _catalogue(tuple(sorted(set(self.settings.alerts))))
+            values[STRUCTURAL_ALERTS] = float(len(catalogue.GetMatches(mol)))
         return self.exact(candidate, values, {})
 
     def _by_counts(self, molecule: Molecule) -> Refusal | None:
@@ -270,12 +287,13 @@ class MoleculeChecks(MoleculeVerifier):
 
     def _by_atoms(self, mol: Any) -> Refusal | None:
         s = self.settings
-        hydrogen = "H" in s.elements
+        allows_hydrogen = "H" in s.elements
         for atom in atoms_of(mol):
             symbol = atom.GetSymbol()
-            if symbol not in s.elements or (not hydrogen and atom.GetTotalNumHs()):
-                other = symbol if symbol not in s.elements else "H"
-                return Refusal(Reason.ELEMENT, f"{other}; allowed: {_listed(s.elements)}")
+            if symbol not in s.elements:
+                return Refusal(Reason.ELEMENT, f"{symbol}; allowed: {_listed(s.elements)}")
+            if not allows_hydrogen and atom.GetTotalNumHs():
+                return Refusal(Reason.ELEMENT, f"H; allowed: {_listed(s.elements)}")
             if not s.allow_radicals and atom.GetNumRadicalElectrons():
                 return Refusal(Reason.RADICAL, f"unpaired or open valence on atom {atom.GetIdx() + 1} ({symbol})")
             if not s.allow_isotopes and atom.GetIsotope():
@@ -292,10 +310,14 @@ class MoleculeChecks(MoleculeVerifier):
             return Refusal(Reason.RING, f"a ring of {max(sizes)} atoms; the limit is {s.max_ring_size}")
         if min(sizes, default=s.min_ring_size) < s.min_ring_size:
             return Refusal(Reason.RING, f"a ring of {min(sizes)} atoms; at least {s.min_ring_size}")
-        if s.strained_rings == "refuse" and (why := impossible(mol)):
-            return Refusal(Reason.RING, why)
-        if s.undefined_stereo == "refuse" and (places := _undefined_stereo(mol)):
-            return Refusal(Reason.UNDEFINED_STEREO, f"not defined: {', '.join(places)}")
+        if s.strained_rings == "refuse":
+            ring_fault = impossible(mol)
+            if ring_fault:
+                return Refusal(Reason.RING, ring_fault)
+        if s.undefined_stereo == "refuse":
+            undefined = _undefined_stereo(mol)
+            if undefined:
+                return Refusal(Reason.UNDEFINED_STEREO, f"not defined: {', '.join(undefined)}")
         for smarts in s.forbid_smarts:
             if mol.HasSubstructMatch(_pattern(smarts)):
                 return Refusal(Reason.FORBIDDEN_PATTERN, f"matches {smarts}")
@@ -310,6 +332,7 @@ class MoleculeChecks(MoleculeVerifier):
 
 @cache
 def _pattern(smarts: str) -> Any:
+    """Returns the RDKit molecule of a SMARTS pattern; None for an invalid or empty one."""
     from rdkit import Chem
 
     from sciagent.chemistry.standardise import rdkit_messages
@@ -320,6 +343,7 @@ def _pattern(smarts: str) -> Any:
 
 @cache
 def _catalogue(names: tuple[str, ...]) -> Any:
+    """Returns RDKit's filter catalogue with the alerts of these catalogues."""
     from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 
     params = FilterCatalogParams()
@@ -329,23 +353,26 @@ def _catalogue(names: tuple[str, ...]) -> Any:
 
 
 def _undefined_stereo(mol: Any) -> list[str]:
+    """Returns the undefined stereocentres and double bonds, such as `atom 3` and `bond 2`."""
     from rdkit import Chem
 
-    return [
-        f"{str(centre.type).partition('_')[0].lower()} {centre.centeredOn + 1}"  # `atom 3`, `bond 2`
-        for centre in Chem.FindPotentialStereo(Chem.Mol(mol))
-        if centre.specified == Chem.StereoSpecified.Unspecified
-    ]
+    undefined = []
+    for centre in Chem.FindPotentialStereo(Chem.Mol(mol)):
+        if centre.specified == Chem.StereoSpecified.Unspecified:
+            atom_or_bond = str(centre.type).partition("_")[0].lower()  # RDKit's types are such as Atom_Tetrahedral
+            undefined.append(f"{atom_or_bond} {centre.centeredOn + 1}")
+    return undefined
 
 
 def _listed(values: Sequence[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def _look_at_phenol(descriptors: Iterable[str]) -> None:
+def _compute_for_phenol(names: Iterable[str]) -> None:
+    """Computes these descriptors once, so that RDKit loads what they need."""
     from rdkit import Chem
 
-    molecule = Chem.MolFromSmiles("c1ccccc1O")
-    known = functions()
-    for name in descriptors:
-        known[name](molecule)
+    phenol = Chem.MolFromSmiles("c1ccccc1O")
+    descriptors = functions()
+    for name in names:
+        descriptors[name](phenol)

@@ -8,7 +8,6 @@ cannot read are counted and left out.
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from sciagent.verification.contract import StructureFile
 from sciagent_verifiers.fast.reference_novelty import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
-STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount
+THRESHOLDS = (0.7, 0.4, 0.0)  # similarities; with a high one most of the file is skipped by popcount
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,11 @@ class ReferenceIndex(ReferenceFolder):
         with closing(sqlite3.connect(folder / "structures.db")) as database:
             database.execute("PRAGMA journal_mode=OFF")
             database.execute("CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, text TEXT, name TEXT)")
-            stream = _enter(path, self.column, database, counts)
+            written_molecules = _written(path, self.column, database, counts)
             if self.fingerprint is not None:
-                _write_fingerprints(stream, folder / "fingerprints.h5", self.fingerprint)
-            deque(stream, maxlen=0)  # what is left, all of it where there are no fingerprints
+                _write_fingerprints(written_molecules, folder / "fingerprints.h5", self.fingerprint)
+            for _ in written_molecules:  # writes the molecules that the fingerprints have not asked for
+                pass
             database.execute("CREATE INDEX by_key ON structure (key)")
             database.commit()
         return counts
@@ -99,16 +99,29 @@ class ReferenceIndex(ReferenceFolder):
         if inchikey is None:
             return None
         self.build()
-        keys = (inchikey[:14], f"{inchikey[:14]}.") if connectivity else (inchikey, inchikey)
-        row = self._structure("key >= ? AND key <= ? ORDER BY key LIMIT 1", *keys)
-        return None if row is None else row[1] or row[0]
+        first_key = inchikey
+        last_key = inchikey
+        if connectivity:
+            first_block = inchikey[:14]
+            first_key = first_block
+            last_key = f"{first_block}."  # sorts behind every key with this block, since "-" sorts before "."
+        row = self._structure("key >= ? AND key <= ? ORDER BY key LIMIT 1", first_key, last_key)
+        if row is None:
+            return None
+        text, name = row
+        return name or text
 
     def nearest(self, mol: Any) -> Neighbour:
         """Returns the reference with the highest Tanimoto similarity; on a tie, the first in the index."""
-        for threshold in STEPS:
+        for threshold in THRESHOLDS:
             matches = self._engine.top_k(mol, k=1, threshold=threshold)
-            if len(matches) and (row := self._structure("id = ?", int(matches[0][0]))):
-                return Neighbour(round(float(matches[0][1]), 6), *row)  # single precision in the index
+            if not len(matches):
+                continue
+            structure_id, similarity = matches[0]
+            row = self._structure("id = ?", int(structure_id))
+            if row:
+                text, name = row
+                return Neighbour(round(float(similarity), 6), text, name)  # single precision in the index
         return Neighbour(0.0, "", "")
 
     def _structure(self, where: str, *values: str | int) -> tuple[str, str] | None:
@@ -126,7 +139,9 @@ def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> Ref
     return ReferenceIndex(file, fingerprint)
 
 
-def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:
+def _written(
+    path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]
+) -> Iterator[tuple[Any, int]]:
     """Writes every readable structure to the database. Yields (molecule, id) of each."""
     for record in read_structures(path, column):
         read = None if record.fault else _molecule(record.text)
@@ -175,5 +190,6 @@ def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerpri
     from FPSim2.io import create_db_file
 
     _set_up_pytables()
-    if first := next(stream, None):  # FPSim2 takes no empty file
+    first = next(stream, None)
+    if first is not None:  # FPSim2 takes no empty file
         create_db_file(chain([first], stream), str(path), "rdkit", "Morgan", fingerprint.params())

@@ -133,9 +133,10 @@ class MoleculeSynthesis(MoleculeVerifier):
         values: dict[Property, float] = {SA_SCORE: sa_score(molecule.mol)}
         diagnostics: dict[str, Any] = {}
         if self._stock.indexes:
-            called = self._stock.called(molecule.inchikey)
-            values[PURCHASABLE] = float(called is not None)
-            diagnostics |= {} if called is None else {"building_block": called}
+            building_block = self._stock.block_name(molecule.inchikey)
+            values[PURCHASABLE] = float(building_block is not None)
+            if building_block is not None:
+                diagnostics["building_block"] = building_block
         if self._finder is not None:
             try:
                 route = checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
@@ -161,12 +162,15 @@ class _Shelf:
 
     def __contains__(self, smiles: object) -> bool:
         molecule = molecule_or_none(smiles)
-        return molecule is not None and self.called(molecule.inchikey) is not None
+        return molecule is not None and self.block_name(molecule.inchikey) is not None
 
     def __len__(self) -> int:
         return sum(index.about["molecules"] for index in self.indexes)
 
-    def called(self, inchikey: str | None) -> str | None:
+    def block_name(self, inchikey: str | None) -> str | None:
         """Returns the building block's name in the first file that has it, or None."""
-        names = (index.holds(inchikey, connectivity=self.connectivity) for index in self.indexes)
-        return next((name for name in names if name is not None), None)
+        for index in self.indexes:
+            name = index.holds(inchikey, connectivity=self.connectivity)
+            if name is not None:
+                return name
+        return None

@@ -1,7 +1,8 @@
 """Boltzmann averages of a density functional's values over the low conformers of a molecule.
 
-The conformers are those of the search from which the geometry comes (`low_conformers`). Each is computed in full at the
-verifier's own level, and weighted there by its energy, or by its free energy where the verifier computes one.
+The geometry of a molecule comes from a search; the conformers of an average come from the same search
+(`low_conformers`). Each conformer is computed in full at the verifier's own level. Its weight follows from its energy
+at this level, or from its free energy if the verifier computes one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sciagent_simulators.conformers import (
     AverageKind,
     ConformerPopulation,
     distinct,
-    how_many,
+    n_conformers_to_embed,
     resolved,
     symmetry,
 )
@@ -50,16 +51,21 @@ AVERAGE: Average | None = omitted_if_unset(
     description="`boltzmann`: values are averages over the low conformers of the search, each computed in full and "
     "weighted by its energy at this level; unset: values of the conformer that is lowest in GFN2-xTB.",
 )
-MOST = 5
+DEFAULT_CONFORMERS = 5
 AVERAGE_CONFORMERS: int = omitted_if_unset(
-    MOST, ge=2, le=12, description="Over how many conformers an average is at most, the lowest in GFN2-xTB first."
+    DEFAULT_CONFORMERS,
+    ge=2,
+    le=12,
+    description="Over how many conformers an average is at most, the lowest in GFN2-xTB first.",
 )
 
 
 def average_fault(average: Average | None, most: int, geometry: GeometryProtocol) -> str | None:
     """Returns what is wrong with the settings of an average, or None."""
+    if average is None and most != DEFAULT_CONFORMERS:
+        return "average_conformers has no effect without average: boltzmann"
     if average is None:
-        return "average_conformers has no effect without average: boltzmann" if most != MOST else None
+        return None
     if geometry.method != "gfn2":
         return "the conformers of an average are chosen by GFN2-xTB: geometry: {method: gfn2}"
     if geometry.conformers == 1:
@@ -81,14 +87,14 @@ class ComputedConformer:
 
 @dataclass(frozen=True, eq=False)
 class ConformerAverage:
-    """The averaged values of a molecule and what they rest on."""
+    """The averaged values of a molecule, and the conformers from which they come."""
 
     rows: tuple[Measured, ...]
     diagnostics: dict[str, Any]
     structures: str
     """The geometries as XYZ, each with its relative energy and weight."""
     note: str
-    """Returns a sentence on the values that are missing because a conformer lacks them; empty if none is."""
+    """A sentence on the values that are missing because a conformer lacks them; empty if no value is missing."""
     lowest: ComputedConformer
     """The conformer with the lowest energy at this level."""
 
@@ -98,43 +104,50 @@ def conformer_average(
 ) -> ConformerAverage:
     """Returns the averages over the conformers.
 
-    mol: RDKit molecule with defined stereo. rotations_counted: whether the energies have rotational symmetry numbers.
+    mol: RDKit molecule with defined stereo. embedded: number of conformers that the search embedded. temperature: K.
+    rotations_counted: whether the energies contain rotational symmetry numbers.
     Conformers that became one by the relaxation at the verifier's level count once. The uncertainty of a value combines
-    that of one conformer with how far the average changes with the conformers that a search finds.
+    the uncertainty of one conformer with how far the average changes with the conformers that a search finds.
     """
-    alike = replace(symmetry(mol), reflections=is_achiral(mol))
-    energies = np.array([one.energy for one in computed])
-    kept, found = distinct(
-        [one.geometry for one in computed], energies, alike, RELAXED_ALIKE, [one.found for one in computed]
-    )
-    members = [computed[k] for k in kept]
-    wells = degeneracies(mol, [one.geometry for one in members], rotations_counted)
-    population = ConformerPopulation(energies[kept], wells, temperature)
-    counts = np.array([found[k] for k in kept])
+    graph_symmetry = replace(symmetry(mol), reflections=is_achiral(mol))
+    energies = np.array([conformer.energy for conformer in computed])
+    geometries = [conformer.geometry for conformer in computed]
+    occurrences = [conformer.found for conformer in computed]
+    indices, count_by_index = distinct(geometries, energies, graph_symmetry, RELAXED_ALIKE, occurrences)
+    members = [computed[k] for k in indices]
+    wells = degeneracies(mol, [member.geometry for member in members], rotations_counted)
+    population = ConformerPopulation(energies[indices], wells, temperature)
+    counts = np.array([count_by_index[k] for k in indices])
     rows = []
     missing = []
     for row in members[0].finding.measured:
-        all_rows = []
-        for one in members:
-            for own in one.finding.measured:
-                if own.property == row.property:
-                    all_rows.append(own)
-        if len(all_rows) == len(members):
-            rows.append(_averaged(all_rows, population, counts, embedded))
+        member_rows = _rows_of_property(members, row.property)
+        if len(member_rows) == len(members):
+            rows.append(_averaged(member_rows, population, counts, embedded))
         else:
             missing.append(row.property)
-    above = (population.energies - population.energies[0]) / KCAL
+    relative = (population.energies - population.energies[0]) / KCAL
     table = [
         {"weight": round(float(w), 4), "relative_kcal_mol": round(float(e), 3), "wells": float(d), "found": int(n)}
-        for w, e, d, n in zip(population.weights, above, wells, counts, strict=True)
+        for w, e, d, n in zip(population.weights, relative, wells, counts, strict=True)
     ]
-    structures = "".join(
-        one.geometry.to_xyz(f"relative_kcal_mol={facts['relative_kcal_mol']:.3f} weight={facts['weight']:.4f}")
-        for one, facts in zip(members, table, strict=True)
-    )
+    structures = ""
+    for member, entry in zip(members, table, strict=True):
+        comment = f"relative_kcal_mol={entry['relative_kcal_mol']:.3f} weight={entry['weight']:.4f}"
+        structures += member.geometry.to_xyz(comment)
     facts = {"conformers": table, "temperature": temperature, "embedded": embedded}
     note = f"not every conformer has {', '.join(missing)}" if missing else ""
-    return ConformerAverage(tuple(rows), facts, structures, note, members[0])
+    return ConformerAverage(tuple(rows), facts, structures, note, lowest=members[0])
+
+
+def _rows_of_property(members: Sequence[ComputedConformer], name: str) -> list[Measured]:
+    """Returns the values of one property of all conformers that have it."""
+    rows = []
+    for member in members:
+        for row in member.finding.measured:
+            if row.property == name:
+                rows.append(row)
+    return rows
 
 
 def _averaged(rows: Sequence[Measured], population: ConformerPopulation, found: Any, embedded: int) -> Measured:
@@ -142,12 +155,13 @@ def _averaged(rows: Sequence[Measured], population: ConformerPopulation, found: 
     values = np.array([row.quantity.value for row in rows])
     kind = KINDS.get(rows[0].property, AverageKind.MEAN)
     value = population.average(kind, values)
-    censored = next((row.quantity.censoring for row in rows if row.quantity.censoring != Censoring.NONE), None)
-    if censored is not None:
-        return replace(rows[0], quantity=replace(rows[0].quantity, value=value, censoring=censored, uncertainty=None))
-    of_one = max(row.quantity.uncertainty or 0.0 for row in rows)
-    uncertainty = math.hypot(of_one, population.spread(kind, values, found, embedded))
-    return replace(rows[0], quantity=replace(rows[0].quantity, value=value, uncertainty=uncertainty))
+    quantity = replace(rows[0].quantity, value=value)
+    censorings = [row.quantity.censoring for row in rows if row.quantity.censoring != Censoring.NONE]
+    if censorings:
+        return replace(rows[0], quantity=replace(quantity, censoring=censorings[0], uncertainty=None))
+    of_one_conformer = max(row.quantity.uncertainty or 0.0 for row in rows)
+    uncertainty = math.hypot(of_one_conformer, population.spread(kind, values, found, embedded))
+    return replace(rows[0], quantity=replace(quantity, uncertainty=uncertainty))
 
 
 class ConformerCalculation(Calculation):
@@ -187,9 +201,13 @@ class ConformerCalculation(Calculation):
 
     def calculations(self, candidate: Molecule) -> float:
         """Returns how many conformers will be computed, an estimate: 1 without an average or without turning bonds."""
-        return self.settings.average_conformers if self.settings.average and how_many(candidate.mol) > 10 else 1
+        if not self.settings.average:
+            return 1
+        is_flexible = n_conformers_to_embed(candidate.mol) > 10  # 10 are embedded without turning bonds
+        return self.settings.average_conformers if is_flexible else 1
 
     def _averaged(self, molecule: Molecule, context: Context) -> Finding:
+        """Returns the finding with the averages over the low conformers. Raises SimulatorError."""
         chosen = self.settings
         mol = resolved(molecule.mol)
         seed = chosen.geometry.seed(molecule.key, context.replicate)
@@ -204,7 +222,7 @@ class ConformerCalculation(Calculation):
         lowest = average.lowest.finding
         file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
         file.write_text(average.structures, encoding="utf-8")
-        artifacts = *lowest.artifacts, ArtifactFile(file.name, str(file), "chemical/x-xyz")
+        artifacts = (*lowest.artifacts, ArtifactFile(file.name, str(file), "chemical/x-xyz"))
         kinds = {row.property: MOLECULE for row in average.rows}
         average_facts: dict[str, Any] = {**average.diagnostics, "left_out": low.left_out}
         facts |= {**lowest.diagnostics, UNCERTAINTY_KIND: kinds, "average": average_facts}

@@ -33,18 +33,19 @@ Dispersion = Literal["d3bj", "d4"]
 
 PYSCF_NAME = {"wB97X-D3(BJ)": "wb97x-d3bj", "LC-wPBE": "hyb_gga_xc_lc_wpbe"}
 RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE", "wB97X-V", "wB97M-V", "wB97X-3c"})
-NONLOCAL = frozenset({"wB97X-V", "wB97M-V"})  # with VV10
+NONLOCAL = frozenset({"wB97X-V", "wB97M-V"})  # functionals with VV10
 COMPOSITE = {"r2SCAN-3c": "def2-mTZVPP", "wB97X-3c": "vDZP"}  # composite methods and their own basis sets
-# no parameters, or dispersion built in
+# Functionals that take no dispersion correction: they have their own, or there are no parameters for them.
 NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE", *NONLOCAL, *COMPOSITE})
 DIFFUSE = frozenset({"def2-SVPD", "def2-TZVPD", "def2-TZVPPD"})
 DIFFUSE_DEFAULT: Final = "def2-SVPD"  # of anions, electron affinities and solvation free energies
 
-NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
+ATOMIC_NUMBERS_WITHOUT_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
 
-# ROWS: (last atomic number, basis functions per atom in def2-SVP). SIZE: factors for the larger basis sets.
-ROWS = ((2, 5), (10, 14), (18, 18), (36, 32), (54, 26), (86, 32))
-SIZE = {
+# The numbers from here to GRID_FACTORS estimate the cost.
+FUNCTIONS_BY_ROW = ((2, 5), (10, 14), (18, 18), (36, 32), (54, 26), (86, 32))
+"""(last atomic number of a row of the periodic table, basis functions per atom in def2-SVP)."""
+BASIS_FACTORS = {
     "def2-SVP": 1.0,
     "def2-SVPD": 1.45,
     "def2-TZVP": 1.9,
@@ -55,9 +56,12 @@ SIZE = {
     "def2-mTZVPP": 1.3,
     "vDZP": 1.0,
 }
-VV10 = {4: 5.0, 5: 17.0}  # factor of VV10 by level of the grid; VV10_FACTOR on the coarser levels
+"""{basis set: basis functions over those of def2-SVP}."""
+VV10_FACTORS = {4: 5.0, 5: 17.0}
+"""{level of the grid: cost with VV10 over the cost without}; VV10_FACTOR on the coarser levels."""
 VV10_FACTOR = 1.5
-GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
+GRID_FACTORS = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
+"""{level of the grid: cost over the cost with level 3}."""
 
 
 class DensityFunctionalSettings(Settings):
@@ -98,8 +102,8 @@ class DensityFunctionalSettings(Settings):
         if not isinstance(given, dict) or not isinstance(given.get("functional"), str):
             return given
         functional = given["functional"].replace("ω", "w").replace("²", "2")
-        own = {"basis": ""} if functional in COMPOSITE else {}
-        return own | given | {"functional": functional}
+        defaults = {"basis": ""} if functional in COMPOSITE else {}
+        return {**defaults, **given, "functional": functional}
 
     @model_validator(mode="after")
     def _basis_belongs_to_the_functional(self) -> DensityFunctionalSettings:
@@ -113,28 +117,34 @@ class DensityFunctionalSettings(Settings):
     @model_validator(mode="after")
     def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:
         if self.dispersion and self.functional in NO_DISPERSION:
-            has = self.functional in (*NONLOCAL, *COMPOSITE, "wB97X-D3(BJ)")
-            why = "has its own dispersion" if has else f"has no parameters of {self.dispersion}"
-            raise ValueError(f"{self.functional} {why}; leave dispersion out")
+            has_own_dispersion = self.functional in (*NONLOCAL, *COMPOSITE, "wB97X-D3(BJ)")
+            fault = "has its own dispersion" if has_own_dispersion else f"has no parameters of {self.dispersion}"
+            raise ValueError(f"{self.functional} {fault}; leave dispersion out")
         return self
 
     def engine(self, **changes: Any) -> DftSettings:
-        """Returns the settings of the engine, with `changes` to single ones."""
-        alike = "conv_tol", "max_cycles", "dispersion", "solvent", "solvent_model", "spin_check"
-        chosen: dict[str, Any] = {name: getattr(self, name) for name in alike}
-        chosen |= {
+        """Returns the settings of the engine. changes: settings of the engine that replace the verifier's own."""
+        engine: dict[str, Any] = {
             "functional": PYSCF_NAME.get(self.functional, self.functional.lower()),
             "basis": self.basis_set.lower(),
+            "grid_level": self.grid,
+            "conv_tol": self.conv_tol,
+            "max_cycles": self.max_cycles,
+            "dispersion": self.dispersion,
+            "solvent": self.solvent,
+            "solvent_model": self.solvent_model,
+            "spin_check": self.spin_check,
         }
-        return DftSettings(**chosen | {"grid_level": self.grid} | changes)
+        return DftSettings(**{**engine, **changes})
 
     @property
     def basis_set(self) -> str:
-        """The name of the basis set, that of a composite method too."""
+        """The name of the basis set, also of a composite method, whose `basis` is empty."""
         return self.basis or COMPOSITE[self.functional]
 
     @property
     def ground_method(self) -> str:
+        """Functional and dispersion, such as `PBE0-D4`."""
         return self.functional + {None: "", "d3bj": "-D3(BJ)", "d4": "-D4"}[self.dispersion]
 
     @property
@@ -195,7 +205,7 @@ class DensityFunctional(ConformerCalculation):
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         for atom in candidate.mol.GetAtoms():
-            if atom.GetAtomicNum() in NO_BASIS:
+            if atom.GetAtomicNum() in ATOMIC_NUMBERS_WITHOUT_BASIS:
                 return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis_set} basis here")
         return super().accepts(candidate)
 
@@ -224,8 +234,10 @@ class DensityFunctional(ConformerCalculation):
     def basis_functions(self, candidate: Molecule) -> float:
         """Returns an estimate of the number of basis functions; it is exact for organics in def2-SVP."""
         atoms = atoms_of(candidate.mol)
-        numbers = [atom.GetAtomicNum() for atom in atoms] + [1] * sum(atom.GetTotalNumHs() for atom in atoms)
-        return SIZE[self.settings.basis_set] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
+        n_hydrogens: int = sum(atom.GetTotalNumHs() for atom in atoms)
+        n_functions: int = sum(functions_of_atom(atom.GetAtomicNum()) for atom in atoms)
+        n_functions += n_hydrogens * functions_of_atom(1)
+        return BASIS_FACTORS[self.settings.basis_set] * n_functions
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
         """Returns the core-seconds of a self-consistent field without the spin check. gas: ignore the solvent.
@@ -235,23 +247,40 @@ class DensityFunctional(ConformerCalculation):
         PBE0 8, wB97X 10, wB97X-V 13, wB97M-V 23 s.
         """
         chosen = self.settings
-        seconds: float = 0.6 * 14.5 * GRID[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
-        seconds *= 1.8 if (multiplicity or candidate.multiplicity) > 1 else 1.0
-        seconds *= 1.6 if chosen.functional in RANGE_SEPARATED else 1.0
-        seconds *= VV10.get(chosen.grid, VV10_FACTOR) if chosen.functional in NONLOCAL else 1.0
-        return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
+        seconds: float = 0.6 * 14.5 * GRID_FACTORS[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
+        if (multiplicity or candidate.multiplicity) > 1:
+            seconds *= 1.8
+        if chosen.functional in RANGE_SEPARATED:
+            seconds *= 1.6
+        if chosen.functional in NONLOCAL:
+            seconds *= VV10_FACTORS.get(chosen.grid, VV10_FACTOR)
+        if chosen.solvent and not gas:
+            seconds *= SOLVENT_FACTORS[chosen.solvent_model]
+        return seconds
 
     def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:
         """Returns the core-seconds of the spin check, which only singlets have."""
         if candidate.multiplicity > 1:
             return 0.0
-        return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]
+        fields = {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]  # cost of the check over a field's
+        return self.scf_seconds(candidate, gas=gas) * fields
 
     def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Returns the core-seconds of the relaxation, 0 without one. Each of STEPS steps costs 0.9 of a field: a field
-        that starts from a density (0.5), and a gradient."""
-        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas) if self.settings.optimise else 0.0
+        """Returns the core-seconds of the relaxation, 0 without one.
+
+        Each of EXPECTED_STEPS steps costs 0.9 of a field: a field that starts from a density (0.5), and a gradient."""
+        if not self.settings.optimise:
+            return 0.0
+        return EXPECTED_STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
 
 
-SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # cost relative to the gas phase
-STEPS = 8
+def functions_of_atom(atomic_number: int) -> int:
+    """Returns the number of basis functions of an atom in def2-SVP, by its row of the periodic table."""
+    for last_number, n_functions in FUNCTIONS_BY_ROW:
+        if atomic_number <= last_number:
+            return n_functions
+    raise ValueError(f"no basis functions are known for atomic number {atomic_number}")
+
+
+SOLVENT_FACTORS = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # cost over the cost in the gas phase
+EXPECTED_STEPS = 8  # of a relaxation

@@ -59,19 +59,21 @@ from sciagent_simulators.programs.running import MPIEXEC
 from sciagent_verifiers.simulation.force_field import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
-FMAX = 0.05
-LOADING = 3.0  # core-seconds in which a model is loaded
+DEFAULT_FMAX = 0.05  # eV/angstrom
+LOADING_SECONDS = 3.0  # core-seconds in which a model is loaded
 
 
 class ForceFieldCell(ForceFieldSettings):
     """A relaxation of cell and positions, as by `mlff.relax`."""
 
-    fmax: float = Field(FMAX, gt=0, le=1, description="Limit of the forces on atoms and cell, eV/angstrom.")
+    fmax: float = Field(DEFAULT_FMAX, gt=0, le=1, description="Limit of the forces on atoms and cell, eV/angstrom.")
 
     @property
     def label(self) -> str:
-        """The name of this geometry in levels, such as `CHGNet-0.3.0`; with the limit of forces if it is another."""
-        return self.scale.model + ("" if self.fmax == FMAX else f", {self.fmax:g} eV/angstrom")
+        """The name of this geometry in levels, such as `CHGNet-0.3.0`; with `fmax` if it is not the default."""
+        if self.fmax == DEFAULT_FMAX:
+            return self.scale.model
+        return f"{self.scale.model}, {self.fmax:g} eV/angstrom"
 
     @property
     def _relaxer(self) -> MlffRelax:
@@ -84,7 +86,7 @@ class ForceFieldCell(ForceFieldSettings):
 
     def cost(self, crystal: Crystal) -> float:
         """Returns core-seconds."""
-        return LOADING + self._relaxer.cost(crystal)["core_seconds"]
+        return LOADING_SECONDS + self._relaxer.cost(crystal)["core_seconds"]
 
     def lacks(self) -> str | None:
         """Returns None if the force field is installed, else how to install it."""
@@ -107,12 +109,13 @@ class ForceFieldCell(ForceFieldSettings):
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
         potential = load_potential(self.model, weights, available_device())
-        found = self._relaxer.checked(relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)[0])
-        relaxed = _crystal(found.atoms)
+        [relaxation] = relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)
+        relaxation = self._relaxer.checked(relaxation)
+        relaxed = _crystal(relaxation.atoms)
         facts: dict[str, Any] = {
-            "geometry_steps": found.steps,
-            "geometry_fmax": round(found.fmax, 6),
-            "volume_ratio": round(found.volume_ratio, 5),
+            "geometry_steps": relaxation.steps,
+            "geometry_fmax": round(relaxation.fmax, 6),
+            "volume_ratio": round(relaxation.volume_ratio, 5),
             "space_group": relaxed.space_group,
         }
         if relaxed.space_group != crystal.space_group:
@@ -139,12 +142,13 @@ def _crystal(atoms: Any) -> Crystal:
 
 
 REPEATABILITY = 0.001  # eV, of gaps and energies
-START = 3.0
-PER_BAND_POINT = 0.012
-"""The cost in core-seconds: of starting GPAW, and of one band at one k-point for each 1000 plane waves. SrTiO3 took 13
-with the fast protocol and 29 with the other one, on a busy machine."""
-DATA = 5.0
-"""Core-seconds for the PAW data of an element of `semicore`."""
+# The cost in core-seconds. SrTiO3 took 13 with the protocol `fast` and 29 with `standard`, on a busy machine.
+START_SECONDS = 3.0  # for starting GPAW
+BAND_POINT_SECONDS = 0.012  # for one band at one k-point, for each 1000 plane waves
+DATA_SECONDS = 5.0  # for the PAW data of an element of `semicore`
+UNKNOWN_VALENCE = 10  # valence electrons of an element without PAW data, in the cost
+WAVES_PER_VOLUME = 2.27e-3  # plane waves = this times the volume in angstrom**3 times the cutoff in eV to the power 3/2
+POLARISED_FACTOR = 2.5  # of the cost, if the two spins are computed apart
 
 
 class BandsSettings(Settings):
@@ -271,7 +275,10 @@ class GpawBands(Verifier[Crystal]):
 
     def lacks(self) -> str | None:
         """Returns what is missing of GPAW and of the force field that `geometry` names."""
-        return self.missing() or (self.settings.geometry.lacks() if self.settings.geometry else None)
+        missing = self.missing()
+        if missing:
+            return missing
+        return self.settings.geometry.lacks() if self.settings.geometry else None
 
     def attach(self) -> None:
         """Loads the force field, so that jobs share it."""
@@ -284,7 +291,9 @@ class GpawBands(Verifier[Crystal]):
 
     @property
     def _properties(self) -> tuple[Property, ...]:
-        return BAND_GAP, TOTAL_ENERGY, *((MAGNETIC_MOMENT,) if self.settings.is_polarised else ())
+        if self.settings.is_polarised:
+            return BAND_GAP, TOTAL_ENERGY, MAGNETIC_MOMENT
+        return BAND_GAP, TOTAL_ENERGY
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
         if candidate.charge or candidate.multiplicity != 1:
@@ -306,15 +315,20 @@ class GpawBands(Verifier[Crystal]):
         protocol = self.settings.resolution
         atoms = ase_atoms(candidate)
         valence = {**VALENCE, **self.settings.valence}
-        bands = sum(valence.get(symbol, 10) for symbol in candidate.species) / 2 + EMPTY_BANDS
+        n_electrons = sum(valence.get(symbol, UNKNOWN_VALENCE) for symbol in candidate.species)
+        n_bands = n_electrons / 2 + EMPTY_BANDS
         mesh = mesh_of(atoms.cell, protocol.mesh)
-        n_mesh = mesh.size[0] * mesh.size[1] * mesh.size[2] / 8
+        n_mesh = mesh.size[0] * mesh.size[1] * mesh.size[2] / 8  # an estimate of the points that symmetry leaves
         n_lines = len(line_points(atoms.cell, protocol.lines, mesh))
-        plane_waves = 2.27e-3 * abs(atoms.cell.volume) * protocol.cutoff**1.5 / 1000
-        made = len(set(self.settings.semicore) & set(candidate.species))
-        seconds = START + DATA * made + PER_BAND_POINT * (n_lines + 2 * n_mesh) * bands * plane_waves
-        geometry = self.settings.geometry.cost(candidate) if self.settings.geometry else 0.0
-        return Cost(core_seconds=seconds * (2.5 if self.settings.is_polarised else 1.0) + geometry)
+        thousand_waves = WAVES_PER_VOLUME * abs(atoms.cell.volume) * protocol.cutoff**1.5 / 1000
+        n_made_data = len(set(self.settings.semicore) & set(candidate.species))
+        seconds = START_SECONDS + DATA_SECONDS * n_made_data
+        seconds += BAND_POINT_SECONDS * (n_lines + 2 * n_mesh) * n_bands * thousand_waves
+        if self.settings.is_polarised:
+            seconds *= POLARISED_FACTOR
+        if self.settings.geometry:
+            seconds += self.settings.geometry.cost(candidate)
+        return Cost(core_seconds=seconds)
 
     def verify(self, batch: Sequence[Crystal], context: Context) -> Iterator[Finding]:
         for crystal in batch:
@@ -361,20 +375,25 @@ class GpawBands(Verifier[Crystal]):
 
     def _uncertainties(self, crystal: Crystal, bands: Bands) -> Mapping[Property, float | None]:
         """Returns the standard uncertainties; None where they are not known."""
-        found: dict[Property, float | None] = {
+        uncertainties: dict[Property, float | None] = {
             BAND_GAP: REPEATABILITY,
             TOTAL_ENERGY: REPEATABILITY,
             MAGNETIC_MOMENT: None,
         }
-        if bands.gap is not None and bands.gap.is_metal:
-            mesh = self.settings.resolution.mesh
-            started = self.settings.spin or {}
-            of_energy = energy_error(mesh)
-            of_moment = moment_error(mesh)
-            n_magnetic = sum(bool(started.get(symbol)) for symbol in crystal.species)
-            found[TOTAL_ENERGY] = None if of_energy is None else math.hypot(REPEATABILITY, of_energy * crystal.n_atoms)
-            found[MAGNETIC_MOMENT] = None if of_moment is None or not n_magnetic else of_moment * n_magnetic
-        return found
+        if bands.gap is None or not bands.gap.is_metal:
+            return uncertainties
+        mesh = self.settings.resolution.mesh
+        energy_per_atom = energy_error(mesh)
+        if energy_per_atom is None:
+            uncertainties[TOTAL_ENERGY] = None
+        else:
+            uncertainties[TOTAL_ENERGY] = math.hypot(REPEATABILITY, energy_per_atom * crystal.n_atoms)
+        first_moments = self.settings.spin or {}
+        n_magnetic = sum(bool(first_moments.get(symbol)) for symbol in crystal.species)
+        moment_per_atom = moment_error(mesh)
+        if moment_per_atom is not None and n_magnetic:
+            uncertainties[MAGNETIC_MOMENT] = moment_per_atom * n_magnetic
+        return uncertainties
 
     def _files(self, crystal: Crystal, computed: Crystal, bands: Bands, folder: Path) -> tuple[ArtifactFile, ...]:
         """Returns the cell that was computed, and GPAW's report."""

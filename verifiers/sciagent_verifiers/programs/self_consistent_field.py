@@ -32,7 +32,7 @@ from sciagent_simulators.programs.scf import (
 from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.base import Calculation
-from sciagent_verifiers.high_fidelity.density_functional import ROWS, SIZE
+from sciagent_verifiers.high_fidelity.density_functional import BASIS_FACTORS, functions_of_atom
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
 
 MAX_KEPT = 4 << 20  # bytes; a longer output is not kept with the evidence
@@ -90,7 +90,8 @@ KNOWN = (
     "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97X-3c", "wB97X-V", "wB97M-V", "B97-3c",
 )  # fmt: skip
 """Names with a checked spelling; the settings take others, too."""
-STEPS = 8  # steps of a relaxation, for its cost
+EXPECTED_STEPS = 8  # of a relaxation, in the estimate of its cost
+DEFAULT_BASIS_FACTOR = 1.9  # basis functions over those of def2-SVP, for a basis set that BASIS_FACTORS lacks
 
 
 class ProgramScfSettings(Settings):
@@ -119,14 +120,18 @@ class ProgramScfSettings(Settings):
 
     @model_validator(mode="after")
     def _names_are_words(self) -> Self:
-        for what in (self.functional, *([self.basis] if self.basis else []), *self.keywords):
-            if not WORD.fullmatch(what):
-                raise ValueError(f'"{what}" is not one word of letters, digits and ()+-,=./*_')
+        words = [self.functional, *self.keywords]
+        if self.basis:
+            words.insert(1, self.basis)
+        for word in words:
+            if not WORD.fullmatch(word):
+                raise ValueError(f'"{word}" is not one word of letters, digits and ()+-,=./*_')
         if BEYOND.search(self.functional):
             raise ValueError(f"{self.functional} goes beyond the self-consistent field, whose results alone are read")
-        near = did_you_mean(self.functional, KNOWN)
-        if near and self.functional.casefold() in (name.casefold() for name in KNOWN if name != self.functional):
-            raise ValueError(f'unknown functional "{self.functional}"{near}')
+        hint = did_you_mean(self.functional, KNOWN)
+        other_names = [name.casefold() for name in KNOWN if name != self.functional]
+        if hint and self.functional.casefold() in other_names:  # a known name, with other capital letters
+            raise ValueError(f'unknown functional "{self.functional}"{hint}')
         if self.functional.lower().endswith("-3c") and self.basis:
             raise ValueError(f'{self.functional} has its own basis set; set basis: ""')
         return self
@@ -167,12 +172,19 @@ class SelfConsistentField(ProgramVerifier):
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns an estimate from the number of basis functions and PySCF's timings; it is corrected as jobs end."""
-        numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
-        numbers += [1] * sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
-        functions = SIZE.get(self.settings.basis, 1.9) * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
-        seconds = 9.0 * (functions / 114) ** 2.5 * (1.3 if self.settings.solvent else 1.0)
-        seconds *= 1.8 if candidate.multiplicity > 1 else 1.0
-        return Cost(core_seconds=self.overhead + seconds * (1 + (1.4 * STEPS if self.settings.optimise else 0)))
+        atoms = list(candidate.mol.GetAtoms())
+        n_hydrogens = sum(atom.GetTotalNumHs() for atom in atoms)
+        n_functions = sum(functions_of_atom(atom.GetAtomicNum()) for atom in atoms)
+        n_functions += n_hydrogens * functions_of_atom(1)
+        basis_functions = BASIS_FACTORS.get(self.settings.basis, DEFAULT_BASIS_FACTOR) * n_functions
+        seconds = 9.0 * (basis_functions / 114) ** 2.5
+        if self.settings.solvent:
+            seconds *= 1.3
+        if candidate.multiplicity > 1:
+            seconds *= 1.8
+        if self.settings.optimise:
+            seconds *= 1 + 1.4 * EXPECTED_STEPS
+        return Cost(core_seconds=self.overhead + seconds)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)

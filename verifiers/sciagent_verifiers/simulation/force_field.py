@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from abc import abstractmethod
@@ -50,7 +51,7 @@ from sciagent_simulators.potentials.potential import (
 from sciagent_simulators.potentials.relaxing import Relaxed, relax
 
 DEFAULT_MODEL = "chgnet-0.3.0"
-STEPS_EXPECTED = 45
+EXPECTED_STEPS = 45  # of a relaxation, in the estimate of its cost
 CIF = "chemical/x-cif"
 START_SECONDS = 0.043  # core-seconds of a verification alone besides its evaluations (benchmarks/crystals)
 
@@ -114,7 +115,7 @@ class ForceField(Verifier[Crystal]):
         "sciagent_simulators.potentials.relaxing",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]
-    """Standard uncertainties: the repeatability over the starting structure, in canonical units."""
+    """Standard uncertainty of each property: the repeatability over the starting structure, in canonical units."""
 
     def lacks(self) -> str | None:
         """Returns None if the model's package and PyTorch are installed, else how to install them."""
@@ -147,8 +148,11 @@ class ForceField(Verifier[Crystal]):
                 potential.evaluate([bulk("NaCl", "rocksalt", a=5.7)])
 
     def _loaded(self, device: str, model: str | None = None) -> Potential:
-        weights = self.settings.weights.check() if self.settings.weights and model is None else None
-        return load_potential(model or self.settings.model, weights, device)
+        """Returns the potential of the settings with its own weights, or another model with the weights it ships."""
+        if model is not None:
+            return load_potential(model, None, device)
+        weights = self.settings.weights.check() if self.settings.weights else None
+        return load_potential(self.settings.model, weights, device)
 
     @cached_property
     def level(self) -> Level:
@@ -176,7 +180,7 @@ class ForceField(Verifier[Crystal]):
         return potential_factory(self.settings.model).seconds
 
     def cost(self, candidate: Crystal) -> Cost:
-        return Cost(core_seconds=0.2 + STEPS_EXPECTED * self.seconds * candidate.n_atoms)
+        return Cost(core_seconds=0.2 + EXPECTED_STEPS * self.seconds * candidate.n_atoms)
 
     def verify(self, batch: Sequence[Crystal], context: Context) -> Iterator[Finding]:
         import torch
@@ -199,7 +203,8 @@ class ForceField(Verifier[Crystal]):
 
     def alone(self, found: Relaxed) -> float:
         """Returns the core-seconds of a relaxation alone, by which the cost of a batch is divided."""
-        return START_SECONDS + (found.seconds or found.steps * len(found.atoms) * self.seconds)
+        estimated_seconds = found.steps * len(found.atoms) * self.seconds
+        return START_SECONDS + (found.seconds or estimated_seconds)
 
     @abstractmethod
     def findings(
@@ -208,8 +213,8 @@ class ForceField(Verifier[Crystal]):
         """Returns one finding for each crystal, in order."""
 
     def checked(self, found: Relaxed) -> Relaxed:
-        """Returns what was relaxed. Raises SimulatorError if it did not converge or became another structure."""
-        _ = found.energy_per_atom
+        """Returns the relaxation. Raises SimulatorError if it did not converge or became another structure."""
+        _require_convergence(found)
         change = found.volume_ratio - 1
         if abs(change) > self.settings.max_volume_change:
             limit = f"the limit is {self.settings.max_volume_change:.0%}"
@@ -224,7 +229,9 @@ class ForceField(Verifier[Crystal]):
         Raises SimulatorError implausible for a value outside the property's bounds."""
         rows = []
         for prop, value in values.items():
-            if not (prop.low is None or value >= prop.low) or not (prop.high is None or value <= prop.high):
+            low = -math.inf if prop.low is None else prop.low
+            high = math.inf if prop.high is None else prop.high
+            if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise SimulatorError(Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE, detail)
             quantity = Quantity(value, prop.unit, self.spread[prop])
@@ -249,6 +256,11 @@ class ForceField(Verifier[Crystal]):
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
         return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)
+
+
+def _require_convergence(relaxation: Relaxed) -> None:
+    """Raises SimulatorError if the relaxation has failed."""
+    _ = relaxation.energy_per_atom
 
 
 def structure_of(found: Relaxed) -> Any:

@@ -1,13 +1,14 @@
-"""The votes of a language model: the prompt that asks for one, reading them from answers, combining them into a score.
+"""The votes of a language model on a molecule, in four parts: the rubric, the prompt, the votes, and the requests.
+
+A rubric has weighted criteria, some with a gate. It is read from a YAML file or written directly in the settings. The
+settings always contain the whole rubric, so every change of a word changes the hash, and the ledger can be read without
+the file.
 
 The prompt contains the rubric and a computed description of the molecule. It contains no name, rationale or note that a
-model or a user wrote about the molecule, so no such text can ask for a grade. An invalid answer is an error. It never
-counts as a grade, not even as 0.
+model or a user wrote about the molecule, so no such text can ask for a grade.
 
-A rubric has weighted criteria, some with a gate.
-
-A rubric is read from a YAML file or written directly in the settings. The settings always contain the whole rubric, so
-every change of a word changes the hash, and the ledger can be read without the file.
+A vote is read from an answer, and votes are combined into a score. An invalid answer is an error. It never counts as a
+grade, not even as 0.
 
 Each vote is a separate request with its own seed and its own order of the criteria, since models favour what comes
 first. A request is repeated, after a pause, if the server does not answer, but not if the answer is unreadable.
@@ -25,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ from sciagent.verification.files import content_of
 from sciagent_verifiers.fast.descriptors import functions
 
 MAX_CRITERIA = 12
-HIGHEST = 10
+MAX_GRADE = 10
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -62,8 +63,9 @@ class Criterion(BaseModel):
     @field_validator("scale")
     @classmethod
     def _whole(cls, value: dict[int, str]) -> dict[int, str]:
-        if sorted(value) != list(range(len(value))) or not 2 <= len(value) <= HIGHEST + 1:
-            raise ValueError(f"grades are 0, 1, … without a gap, two at least and {HIGHEST} the highest")
+        has_gap = sorted(value) != list(range(len(value)))
+        if has_gap or not 2 <= len(value) <= MAX_GRADE + 1:
+            raise ValueError(f"grades are 0, 1, … without a gap, two at least and {MAX_GRADE} the highest")
         return dict(sorted(value.items()))
 
     @model_validator(mode="after")
@@ -74,6 +76,7 @@ class Criterion(BaseModel):
 
     @property
     def top(self) -> int:
+        """The highest grade of the scale."""
         return len(self.scale) - 1
 
 
@@ -90,8 +93,9 @@ class Rubric(BaseModel):
     @classmethod
     def _different(cls, value: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
         names = [criterion.name for criterion in value]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f'two criteria are called "{twice}"')
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f'two criteria are called "{name}"')
         return value
 
     @cached_property
@@ -101,6 +105,7 @@ class Rubric(BaseModel):
 
     @property
     def gated(self) -> tuple[Criterion, ...]:
+        """The criteria with a gate."""
         return tuple(criterion for criterion in self.criteria if criterion.gate is not None)
 
 
@@ -109,7 +114,8 @@ def _content(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, str):
         return value
     base = (info.context or {}).get("base")
-    path = (Path(base) if base is not None else Path.cwd()) / value
+    folder = Path.cwd() if base is None else Path(base)
+    path = folder / value
     return read_rubric(str(path.resolve()), value, content_of(path, value))
 
 
@@ -118,8 +124,9 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 
 @lru_cache(maxsize=64)
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
-    """Returns the mapping in a YAML file, unvalidated. shown: the file's name in messages. sha256: part of the cache
-    key, so that an edited file is read again. Raises ValueError for an invalid file."""
+    """Returns the mapping in a YAML file, unvalidated. Raises ValueError for an invalid file.
+
+    shown: the file's name in messages. sha256: the file's hash, so that an edited file is read again."""
     from sciagent.inputs.document import read, read_text, report
 
     try:
@@ -132,14 +139,14 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     return rubric
 
 
-LONGEST = 40_000  # characters; a longer answer is invalid
-LONGEST_REASON = 1000
-REASON = 200  # characters; the longest reason that the prompt asks for
+MAX_ANSWER_CHARACTERS = 40_000  # a longer answer is invalid
+MAX_REASON_CHARACTERS = 1000  # an answer with a longer reason is invalid
+ASKED_REASON_CHARACTERS = 200  # the prompt asks for reasons that are at most so long
 
 SYSTEM = (
     "You grade one molecule by a rubric. Judge from its structure and the figures given, criterion by criterion and "
     "each for itself. Answer with one JSON object and nothing else: for every criterion first a reason in one short "
-    f"sentence of at most {REASON} characters, then a grade, a whole number of that criterion's scale."
+    f"sentence of at most {ASKED_REASON_CHARACTERS} characters, then a grade, a whole number of that criterion's scale."
 )
 FIGURES = {
     "molecular_weight": ("molecular weight", "{:.1f} g/mol"),
@@ -155,6 +162,7 @@ FIGURES = {
     "fraction_sp3": ("sp3 carbons per carbon", "{:.2f}"),
     "sa_score": ("synthetic accessibility, 1 easy to 10 hard", "{:.1f}"),
 }
+"""{descriptor: (words for it in the prompt, form of its value)}."""
 
 
 def described(molecule: Molecule) -> str:
@@ -162,8 +170,10 @@ def described(molecule: Molecule) -> str:
     lines = [f"SMILES: {molecule.smiles}", f"formula: {molecule.formula}"]
     if molecule.multiplicity != 1:
         lines.append(f"spin multiplicity: {molecule.multiplicity}")
-    values = functions()
-    lines += [f"{words}: {form.format(values[name](molecule.mol))}" for name, (words, form) in FIGURES.items()]
+    descriptors = functions()
+    for name, (words, form) in FIGURES.items():
+        value = descriptors[name](molecule.mol)
+        lines.append(f"{words}: {form.format(value)}")
     return "\n".join(lines)
 
 
@@ -185,7 +195,7 @@ def schema(order: Sequence[Criterion]) -> dict[str, Any]:
         criterion.name: {
             "type": "object",
             "properties": {
-                "reason": {"type": "string", "maxLength": REASON},
+                "reason": {"type": "string", "maxLength": ASKED_REASON_CHARACTERS},
                 "grade": {"type": "integer", "enum": list(criterion.scale)},
             },
             "required": ["reason", "grade"],
@@ -228,18 +238,20 @@ def read_vote(text: str, rubric: Rubric) -> Vote:
         reason = answer["reason"]
         if type(grade) is not int or grade not in criterion.scale:
             raise BadVoteError(f"{criterion.name}: the grade is not a whole number from 0 to {criterion.top}")
-        if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
-            raise BadVoteError(f"{criterion.name}: the reason is not a text of at most {LONGEST_REASON} characters")
+        if not isinstance(reason, str) or len(reason) > MAX_REASON_CHARACTERS:
+            limit = f"{MAX_REASON_CHARACTERS} characters"
+            raise BadVoteError(f"{criterion.name}: the reason is not a text of at most {limit}")
         grades[criterion.name] = grade
         reasons[criterion.name] = reason
     return Vote(grades, reasons)
 
 
 def _read_object(text: str) -> Mapping[str, Any]:
-    if len(text) > LONGEST:
-        raise BadVoteError(f"{len(text)} characters; at most {LONGEST}")
+    """Returns the JSON object of a text. Raises BadVoteError."""
+    if len(text) > MAX_ANSWER_CHARACTERS:
+        raise BadVoteError(f"{len(text)} characters; at most {MAX_ANSWER_CHARACTERS}")
     try:
-        answers = json.loads(text, object_pairs_hook=_once)
+        answers = json.loads(text, object_pairs_hook=_object_of_unique_keys)
     except RecursionError:
         raise BadVoteError("nested too deeply") from None
     except BadVoteError:
@@ -251,7 +263,8 @@ def _read_object(text: str) -> Mapping[str, Any]:
     return answers
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _object_of_unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the keys and values of a JSON object as a dict. Raises BadVoteError if a key is given twice."""
     unique = dict(pairs)
     if len(unique) < len(pairs):
         raise BadVoteError("one key given twice")
@@ -264,37 +277,35 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
     The uncertainty is sd / sqrt(n) between votes, but at least that of rounding to whole grades: 1 / (t_c sqrt 12) for
     each criterion, weighted and added in quadrature. votes: at least two.
     """
-    shares = {
-        criterion.name: criterion.weight / sum(c.weight for c in rubric.criteria) for criterion in rubric.criteria
-    }
-    whole = [sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria) for vote in votes]
-    floor = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
-    return _mean(whole, floor)
+    total_weight = sum(criterion.weight for criterion in rubric.criteria)
+    shares = {criterion.name: criterion.weight / total_weight for criterion in rubric.criteria}
+    vote_scores = [sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria) for vote in votes]
+    rounding = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
+    return _mean(vote_scores, rounding)
 
 
 def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
     """Returns the smallest (mean grade - gate) / highest grade over the gated criteria, or None without gates.
 
     A negative margin means that a gate is missed."""
-    margins = [
-        _mean(
-            [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes],
-            1 / (criterion.top * math.sqrt(12)),
-        )
-        for criterion in rubric.gated
-        if criterion.gate is not None
-    ]
+    margins = []
+    for criterion in rubric.gated:
+        if criterion.gate is not None:
+            vote_margins = [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes]
+            rounding = 1 / (criterion.top * math.sqrt(12))
+            margins.append(_mean(vote_margins, rounding))
     return min(margins, key=lambda estimate: estimate.value, default=None)
 
 
-def _mean(values: Sequence[float], floor: float) -> Quantity:
-    spread = statistics.stdev(values) / math.sqrt(len(values))
-    return Quantity(statistics.fmean(values), "1", max(spread, floor), n=len(values))
+def _mean(values: Sequence[float], min_uncertainty: float) -> Quantity:
+    """Returns the mean of the values with the standard error of the mean, but at least `min_uncertainty`."""
+    standard_error = statistics.stdev(values) / math.sqrt(len(values))
+    return Quantity(statistics.fmean(values), "1", max(standard_error, min_uncertainty), n=len(values))
 
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
-AT_ONCE = 8  # largest number of concurrent requests to a server
-PER_TOKEN = 3.5  # characters per token, roughly
+MAX_CONCURRENT_REQUESTS = 8  # to one server
+CHARACTERS_PER_TOKEN = 3.5  # roughly
 
 
 @dataclass(frozen=True)
@@ -338,7 +349,9 @@ def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -
 
 @contextmanager
 def available() -> Iterator[None]:
-    """Raises SimulatorError bad_environment (model_unreachable) where the model is not available on this machine."""
+    """Turns errors within the block that mean that the model is not available on this machine into a SimulatorError.
+
+    It is bad_environment (model_unreachable)."""
     try:
         yield
     except (SciagentError, OSError) as error:
@@ -355,32 +368,43 @@ def ask(
     structured: bool,
     at_once: int,
 ) -> list[Ballot]:
-    """Returns a ballot for each seed, in order. numbers: the seeds. version: the model that must answer."""
+    """Returns a ballot for each seed, in order.
 
-    def ask(seed: int) -> Ballot:
+    numbers: the seeds. version: the model that must answer. structured: whether the request contains the schema of the
+    answer. at_once: largest number of concurrent requests."""
+
+    def ballot_of(seed: int) -> Ballot:
         order = list(rubric.criteria)
         random.Random(seed).shuffle(order)
-        ballot = partial(Ballot, seed, tuple(criterion.name for criterion in order), None)
+        ballot = Ballot(seed, tuple(criterion.name for criterion in order), vote=None)
         question = messages(rubric, order, description)
-        chosen = replace(sampling, seed=seed, schema=schema(order) if structured else None)
+        answer_schema = schema(order) if structured else None
         try:
-            sampled = _sampled(policy, question, chosen)
+            sampled = _sampled(policy, question, replace(sampling, seed=seed, schema=answer_schema))
         except PolicyError as error:
-            return ballot(str(error), Reason.MODEL_UNREACHABLE)
-        written = sum(len(message.content) for message in (*question, sampled.message))  # characters
-        tokens = sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
+            return replace(ballot, fault=str(error), reason=Reason.MODEL_UNREACHABLE)
+        ballot = replace(ballot, tokens=_tokens(question, sampled))
         if sampled.policy != version:
             fault = f'"{sampled.policy}" answered, not "{version}"; if it is the model that is meant, set version to it'
-            return ballot(fault, Reason.MODEL_CHANGED, tokens)
+            return replace(ballot, fault=fault, reason=Reason.MODEL_CHANGED)
         if sampled.finish == "length":
-            return ballot(f"cut off after {sampled.output_tokens} tokens", tokens=tokens)
+            return replace(ballot, fault=f"cut off after {sampled.output_tokens} tokens")
         try:
-            return replace(ballot(tokens=tokens), vote=read_vote(sampled.message.content, rubric))
+            return replace(ballot, vote=read_vote(sampled.message.content, rubric))
         except BadVoteError as error:
-            return ballot(str(error), tokens=tokens)
+            return replace(ballot, fault=str(error))
 
     with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
-        return list(threads.map(ask, numbers))
+        return list(threads.map(ballot_of, numbers))
+
+
+def _tokens(question: Sequence[Message], sampled: Sampled) -> int:
+    """Returns the tokens of prompt and answer as the server reports them; an estimate if it reports none."""
+    reported = sampled.prompt_tokens + sampled.output_tokens
+    if reported:
+        return reported
+    n_characters = sum(len(message.content) for message in (*question, sampled.message))
+    return round(n_characters / CHARACTERS_PER_TOKEN)
 
 
 def _sampled(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:

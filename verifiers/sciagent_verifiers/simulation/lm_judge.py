@@ -34,10 +34,14 @@ from sciagent_verifiers.base import MoleculeVerifier
 from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
 
-WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
-KEPT = 40_000  # characters; largest total of the reasons in the diagnostics
-ANSWERED = 45  # tokens of an answer per criterion, roughly
-LOCAL_SECONDS = (0.004, 0.05)  # CPU time per token of a prompt and of an answer: SmolLM2-135M on one core
+SERVER_SETTINGS = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
+MAX_REASONS_CHARACTERS = 40_000  # largest total of the reasons in the diagnostics
+TOKENS_PER_CRITERION = 45  # of an answer, roughly
+# Core-seconds of SmolLM2-135M on one core.
+SECONDS_PER_PROMPT_TOKEN = 0.004
+SECONDS_PER_ANSWER_TOKEN = 0.05
+SERVER_CORE_SECONDS = 0.02  # of this machine for a request to a server
+ALLOWANCE_CHARACTERS = 400  # for the description of the molecule without its SMILES
 
 
 class JudgeSettings(Settings):
@@ -85,8 +89,9 @@ class JudgeSettings(Settings):
     @field_validator("endpoint")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        if value is not None and (why := address_fault(value)):
-            raise ValueError(f"{value!a} is no address: {why}")
+        fault = address_fault(value) if value is not None else None
+        if fault:
+            raise ValueError(f"{value!a} is no address: {fault}")
         return value
 
     @model_validator(mode="after")
@@ -97,11 +102,14 @@ class JudgeSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _without_where(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        whole: dict[str, Any] = write(self)
-        return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k not in WHERE}
+        values: dict[str, Any] = write(self)
+        if (info.context or {}).get("paths"):
+            return values
+        return {name: value for name, value in values.items() if name not in SERVER_SETTINGS}
 
     @property
     def needed(self) -> int:
+        """The number of votes that must be readable."""
         return self.quorum or max(2, self.votes // 2 + 1)
 
 
@@ -140,12 +148,14 @@ class LmJudge(MoleculeVerifier):
     @cached_property
     def level(self) -> Level:
         """The level: the model's version, the rubric with its hash, and the temperature if it is not 1."""
-        warm = "" if self.settings.temperature == 1 else f", T = {self.settings.temperature:g}"
-        return Level(f"{self.settings.version} by {self.rubric.name}@{self.rubric.sha256[:12]}{warm}")
+        temperature = "" if self.settings.temperature == 1 else f", T = {self.settings.temperature:g}"
+        return Level(f"{self.settings.version} by {self.rubric.name}@{self.rubric.sha256[:12]}{temperature}")
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return at(self.level, JUDGED_SCORE, *([JUDGED_MARGIN] if self.rubric.gated else []))
+        if self.rubric.gated:
+            return at(self.level, JUDGED_SCORE, JUDGED_MARGIN)
+        return at(self.level, JUDGED_SCORE)
 
     @property
     def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
@@ -176,36 +186,46 @@ class LmJudge(MoleculeVerifier):
         return None
 
     @cached_property
-    def _asked(self) -> int:
-        """The number of characters of a request without the structure."""
-        return sum(len(message.content) for message in messages(self.rubric, self.rubric.criteria, "")) + 400
+    def _request_characters(self) -> int:
+        """The number of characters of a request without the SMILES, roughly."""
+        request = messages(self.rubric, self.rubric.criteria, "")
+        return sum(len(message.content) for message in request) + ALLOWANCE_CHARACTERS
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the tokens of prompts and answers; for a local model their CPU time too."""
         s = self.settings
-        prompt = (self._asked + len(candidate.smiles)) / judge_votes.PER_TOKEN
-        answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
-        seconds = 0.02 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
-        return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
+        prompt_tokens = (self._request_characters + len(candidate.smiles)) / judge_votes.CHARACTERS_PER_TOKEN
+        answer_tokens = min(s.max_tokens, TOKENS_PER_CRITERION * len(self.rubric.criteria))
+        if s.endpoint:
+            seconds = SERVER_CORE_SECONDS
+        else:
+            seconds = prompt_tokens * SECONDS_PER_PROMPT_TOKEN + answer_tokens * SECONDS_PER_ANSWER_TOKEN
+        return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt_tokens + answer_tokens)))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         with judge_votes.available():
             policy = self._model()
-        first = self.evidence_key(molecule, context.replicate).seed
-        numbers = [seed_of(first, number) for number in range(s.votes)]
-        sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
-        structured, at_once = (s.structured, judge_votes.AT_ONCE) if s.endpoint else (True, 1)
+        first_seed = self.evidence_key(molecule, context.replicate).seed
+        seeds = [seed_of(first_seed, number) for number in range(s.votes)]
         ballots = judge_votes.ask(
-            policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once
+            policy,
+            self.rubric,
+            described(molecule),
+            seeds,
+            Sampling(s.temperature, max_tokens=s.max_tokens),
+            s.version,
+            structured=s.structured if s.endpoint else True,
+            at_once=judge_votes.MAX_CONCURRENT_REQUESTS if s.endpoint else 1,
         )
-        if key := os.environ.get(s.api_key_env or ""):  # a server may quote the key that it refuses
-            ballots = [replace(ballot, fault=ballot.fault.replace(key, "…")) for ballot in ballots]
+        api_key = os.environ.get(s.api_key_env or "")
+        if api_key:  # a server may quote the key that it refuses
+            ballots = [replace(ballot, fault=ballot.fault.replace(api_key, "…")) for ballot in ballots]
         votes = [ballot.vote for ballot in ballots if ballot.vote]
         diagnostics = self._diagnostics(ballots)
         spent = Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
         if len(votes) < s.needed:
-            outcome, reason, detail = _why(ballots, len(votes), s.needed)
+            outcome, reason, detail = _failure(ballots, len(votes), s.needed)
             return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
         estimates = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
         measured = tuple(Measured(prop.name, self.level, value) for prop, value in estimates.items() if value)
@@ -218,9 +238,11 @@ class LmJudge(MoleculeVerifier):
         return judge_votes.local(s.model)
 
     def _diagnostics(self, ballots: Sequence[judge_votes.Ballot]) -> dict[str, Any]:
-        """Returns the grades of every vote, its reasons as far as KEPT allows, and the fault of each invalid answer."""
-        room = KEPT
-        shown = []
+        """Returns the grades and reasons of every vote, and the fault of each invalid answer.
+
+        A vote's reasons are left out if all reasons up to them have more than MAX_REASONS_CHARACTERS."""
+        characters_left = MAX_REASONS_CHARACTERS
+        rows = []
         for ballot in ballots:
             row: dict[str, Any] = {"seed": ballot.seed, "order": list(ballot.order), "tokens": ballot.tokens}
             if ballot.vote is None:
@@ -228,17 +250,20 @@ class LmJudge(MoleculeVerifier):
             else:
                 row["grades"] = dict(ballot.vote.grades)
                 reasons = {name: text[:300] for name, text in ballot.vote.reasons.items()}
-                room -= len(json.dumps(reasons))
-                row |= {"reasons": reasons} if room >= 0 else {}
-            shown.append(row)
-        return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": shown}
+                characters_left -= len(json.dumps(reasons))
+                if characters_left >= 0:
+                    row["reasons"] = reasons
+            rows.append(row)
+        return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": rows}
 
 
-def _why(ballots: Sequence[judge_votes.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
-    """Returns outcome, reason and detail for too few votes: bad_environment if the model was changed or unreachable,
-    else not_converged."""
+def _failure(ballots: Sequence[judge_votes.Ballot], n_votes: int, needed: int) -> tuple[Outcome, Reason, str]:
+    """Returns outcome, reason and detail for too few votes.
+
+    The outcome is bad_environment if the model was changed or unreachable, else not_converged."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
-    detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"
+    most_frequent_fault = faults.most_common(1)[0][0]
+    detail = f"{n_votes} of {len(ballots)} votes, {needed} are needed; {most_frequent_fault}"
     for reason in (Reason.MODEL_CHANGED, Reason.MODEL_UNREACHABLE):
         if any(ballot.reason is reason for ballot in ballots):
             return Outcome.BAD_ENVIRONMENT, reason, detail

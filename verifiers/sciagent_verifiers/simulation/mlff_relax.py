@@ -1,8 +1,7 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-The phases that span a hull may come from a user's file, such as one of the Materials Project.
-
-The file is JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
+The phases that span a hull may come from a user's file (`HullFile`), such as one of the Materials Project. The file is
+JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
 "energy_per_atom": -3.696}, …]}`. It must hold every element of a candidate.
 """
 
@@ -97,11 +96,11 @@ def read_entries(path: Path, sha256: str) -> HullFile:
 
 def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
     """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
-    found = read_entries(Path(file.path), file.sha256)
-    theirs = EnergyScale(file.name, found.functional, found.correction)
-    if theirs.is_comparable(scale):
+    content = read_entries(Path(file.path), file.sha256)
+    file_scale = EnergyScale(file.name, content.functional, content.correction)
+    if file_scale.is_comparable(scale):
         return None
-    return f"{file.name} is on the scale {theirs.label}, {scale.model} on {scale.label}; the two do not mix"
+    return f"{file.name} is on the scale {file_scale.label}, {scale.model} on {scale.label}; the two do not mix"
 
 
 def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
@@ -116,7 +115,7 @@ def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
     return KnownPhases(tuple(phases), scale)
 
 
-SHOWN_PHASES = 8
+MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
 
 
 class MlffRelaxSettings(ForceFieldSettings):
@@ -184,23 +183,31 @@ class MlffRelax(ForceField):
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         s = self.settings
-        wanted: list[Property] = [VOLUME_PER_ATOM, DENSITY]
-        wanted += [FORMATION_ENERGY] if s.known_phases != "none" else []
-        wanted += [E_ABOVE_KNOWN_PHASES] if s.known_phases == "binaries" else []
-        wanted += [E_ABOVE_HULL] if s.entries is not None else []
-        wanted += [ENERGY_SPREAD] if s.second_model is not None else []
-        return tuple(measure for prop in wanted for measure in at(self._levels.get(prop, self.level), prop))
+        measured: list[Property] = [VOLUME_PER_ATOM, DENSITY]
+        if s.known_phases != "none":
+            measured.append(FORMATION_ENERGY)
+        if s.known_phases == "binaries":
+            measured.append(E_ABOVE_KNOWN_PHASES)
+        if s.entries is not None:
+            measured.append(E_ABOVE_HULL)
+        if s.second_model is not None:
+            measured.append(ENERGY_SPREAD)
+        measures: list[PropertyAtLevel] = []
+        for prop in measured:
+            measures.extend(at(self._levels.get(prop, self.level), prop))
+        return tuple(measures)
 
     @cached_property
     def _levels(self) -> Mapping[Property, Level]:
         """Levels of the properties that depend on more than the model."""
         s = self.settings
-        found = {E_ABOVE_KNOWN_PHASES: replace(self.level, conditions=f"{len(BINARIES)} binary prototypes")}
+        levels = {E_ABOVE_KNOWN_PHASES: replace(self.level, conditions=f"{len(BINARIES)} binary prototypes")}
         if s.entries is not None:
-            found[E_ABOVE_HULL] = replace(self.level, conditions=f"{s.entries.name} {s.entries.sha256[:12]}"[:120])
+            file_and_hash = f"{s.entries.name} {s.entries.sha256[:12]}"
+            levels[E_ABOVE_HULL] = replace(self.level, conditions=file_and_hash[:120])
         if s.second_model is not None:
-            found[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
-        return found
+            levels[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
+        return levels
 
     def attach(self) -> None:
         super().attach()
@@ -211,12 +218,11 @@ class MlffRelax(ForceField):
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
     ) -> Sequence[Finding]:
-        usable = [crystal for crystal, found in zip(batch, relaxed, strict=True) if found.fault is None]
-        phases = self._phases(potential, usable)
-        seconds = iter(self._second_values([found for found in relaxed if found.fault is None]))
+        converged = [crystal for crystal, found in zip(batch, relaxed, strict=True) if found.fault is None]
+        phases = self._phases(potential, converged)
+        second_values = self._second_values(relaxed)
         findings = []
-        for crystal, found in zip(batch, relaxed, strict=True):
-            second = next(seconds) if found.fault is None and self.settings.second_model is not None else None
+        for crystal, found, second in zip(batch, relaxed, second_values, strict=True):
             try:
                 findings.append(self._finding(crystal, self.checked(found), phases, second, context))
             except SimulatorError as error:
@@ -224,16 +230,25 @@ class MlffRelax(ForceField):
         return findings
 
     def _phases(self, potential: Potential, crystals: Sequence[Crystal]) -> KnownPhases | None:
+        """Returns the known phases of the crystals' elements; None if the settings want no energies."""
         if self.settings.known_phases == "none":
             return None
         systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
         return known_phases(potential, self.settings.scale, systems, self.settings.known_phases == "binaries")
 
-    def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues]:
+    def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues | None]:
+        """Returns the second model's values at each relaxed cell, in order.
+
+        They are None without a second model, and for a relaxation that has failed."""
+        values: list[PotentialValues | None] = [None] * len(relaxed)
         if self.settings.second_model is None:
-            return ()
+            return values
         second = self._loaded(available_device(), self.settings.second_model)
-        return evaluate(second, [found.atoms for found in relaxed])
+        converged = [place for place, found in enumerate(relaxed) if found.fault is None]
+        evaluated = evaluate(second, [relaxed[place].atoms for place in converged])
+        for place, at_place in zip(converged, evaluated, strict=True):
+            values[place] = at_place
+        return values
 
     def _finding(
         self,
@@ -255,13 +270,19 @@ class MlffRelax(ForceField):
             values[FORMATION_ENERGY] = phases.formation_energy(amounts, energy)
             if self.settings.known_phases == "binaries":
                 values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, energy)
-                facts["decomposes_into"] = dict(sorted(shares.items(), key=lambda part: -part[1])[:SHOWN_PHASES])
+                facts["decomposes_into"] = _largest_shares(shares)
         if self.settings.entries is not None:
             hull = phases_of(self.settings.entries, self.settings.scale)
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
-            facts["hull_decomposes_into"] = dict(sorted(shares.items(), key=lambda part: -part[1])[:SHOWN_PHASES])
+            facts["hull_decomposes_into"] = _largest_shares(shares)
         if second is not None and self.settings.second_model is not None:
             other = Energy(second.energy / len(structure), potential_factory(self.settings.second_model).scale)
             values[ENERGY_SPREAD] = spread(on_mp2020(energy, structure), on_mp2020(other, structure))
         rows = self.measured(values, self._levels)
         return self.calculated(crystal, context, rows, found, facts)
+
+
+def _largest_shares(shares: Mapping[str, float]) -> dict[str, float]:
+    """Returns the MAX_SHOWN_PHASES phases with the largest shares of atoms, largest first."""
+    largest_first = sorted(shares.items(), key=lambda name_and_share: -name_and_share[1])
+    return dict(largest_first[:MAX_SHOWN_PHASES])

@@ -94,16 +94,20 @@ class TightBinding(Calculation):
         seed = protocol.seed(molecule.key, context.replicate)
         conformers, diagnostics = search(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
         geometry, details = finished(molecule.mol, conformers[0], protocol)
-        n = len(conformers)
-        found = list[Mapping[Property, float | None]]()
-        for conformer in conformers[: ranks_that_matter(n)]:
+        n_conformers = len(conformers)
+        values_by_rank = list[Mapping[Property, float | None]]()
+        for conformer in conformers[: ranks_that_matter(n_conformers)]:
             try:
-                found.append(values(conformer))
+                values_by_rank.append(values(conformer))
             except SimulatorError:
-                found.append({})
-        spreads = {prop: spread([one.get(prop) for one in found], n) for prop in found[0]}
-        known = {prop: width for prop, width in spreads.items() if width is not None}
-        return geometry, diagnostics | details | {"conformers_compared": len(found)}, known
+                values_by_rank.append({})
+        known_spreads: dict[Property, float] = {}
+        for prop in values_by_rank[0]:
+            width = spread([of_conformer.get(prop) for of_conformer in values_by_rank], n_conformers)
+            if width is not None:
+                known_spreads[prop] = width
+        facts = {**diagnostics, **details, "conformers_compared": len(values_by_rank)}
+        return geometry, facts, known_spreads
 
     def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
@@ -116,7 +120,7 @@ class TightBinding(Calculation):
 
 
 GfnMethod = Literal["GFN2-xTB", "GFN1-xTB"]
-OTHER: dict[GfnMethod, GfnMethod] = {"GFN2-xTB": "GFN1-xTB", "GFN1-xTB": "GFN2-xTB"}
+OTHER_METHOD: dict[GfnMethod, GfnMethod] = {"GFN2-xTB": "GFN1-xTB", "GFN1-xTB": "GFN2-xTB"}
 
 
 # Lines y = slope x + intercept, eV, and the standard deviation of y about each: (slope, intercept, residual).
@@ -135,20 +139,21 @@ def second_opinion(
     """Returns diagnostics and further standard uncertainties of comparable properties; none if the method fails.
 
     first: the values by `method`."""
-    other = OTHER[method]
+    other = OTHER_METHOD[method]
     try:
         result = single_point(geometry, other, solvation=solvation)
     except SimulatorError as error:
         return {"method": other, "failed": str(error.reason)}, {}
     details: dict[str, Any] = {"method": other, DIPOLE.name: result.dipole}
-    low = (first.get(LUMO) if method == "GFN2-xTB" else result.lumo) or 0.0
+    gfn2_lumo = first.get(LUMO) if method == "GFN2-xTB" else result.lumo
+    is_lumo_low = (gfn2_lumo or 0.0) < HIGHEST_LUMO
     for prop, second in ((HOMO, result.homo), (LUMO, result.lumo), (HOMO_LUMO_GAP, result.gap)):
         value = first.get(prop)
         if value is None or second is None:
             continue
         x, y = (value, second) if method == "GFN2-xTB" else (second, value)
         details[prop.name] = second
-        if prop == HOMO or low < HIGHEST_LUMO:
+        if prop == HOMO or is_lumo_low:
             slope, intercept, residual = LINES[prop]
             details[f"{prop.name}_deviations"] = round((y - slope * x - intercept) / residual, 2)
     dipole = first.get(DIPOLE)

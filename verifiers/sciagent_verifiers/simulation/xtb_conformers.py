@@ -7,7 +7,7 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import seed_of
 from sciagent.verification.contract import Context, Cost, Finding
-from sciagent_simulators.conformers import KCAL, how_many, resolved, search
+from sciagent_simulators.conformers import KCAL, n_conformers_to_embed, resolved, search
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
@@ -61,7 +61,7 @@ class XtbConformers(ConformerEnsemble, TightBinding):
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns a fit to 16 molecules of 3 to 33 atoms; flexible ones take up to 2.5 times it, rigid ones 1/3."""
-        embedded = self.settings.embed or how_many(candidate.mol)
+        embedded = self.settings.embed or n_conformers_to_embed(candidate.mol)
         return Cost(core_seconds=0.04 + 5.5e-6 * embedded * candidate.n_atoms**3)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:

@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
-from sciagent_simulators.tblite_engine import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
+from sciagent_simulators.tblite_engine import IPEA_SHIFT, Ion, check_relaxation, difference, ionised, relaxed
 from sciagent_verifiers.method_errors import XTB_IP_EA
 from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
 
@@ -104,7 +104,7 @@ class XtbIpEa(TightBinding):
         solvation = self.solvation
         geometry, diagnostics, own = self.geometry_and_spread(molecule, context, self._vertical)
         values: dict[Property, float] = {}
-        details: dict[str, Any] = {"shift": round(SHIFT, 4)}
+        details: dict[str, Any] = {"shift": round(IPEA_SHIFT, 4)}
         structures = {"": geometry}
         for ion in self.ions:
             charged = ionised(geometry, ion)

@@ -15,7 +15,13 @@ from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametris
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.method_errors import XTB_SOLVATION
-from sciagent_verifiers.simulation.tight_binding import OTHER, REPEATABILITY, GfnMethod, Repeatability, TightBinding
+from sciagent_verifiers.simulation.tight_binding import (
+    OTHER_METHOD,
+    REPEATABILITY,
+    GfnMethod,
+    Repeatability,
+    TightBinding,
+)
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
@@ -46,7 +52,7 @@ class XtbSolvationSettings(Settings):
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbSolvationSettings:
-        for method in (self.method, *((OTHER[self.method],) if self.second_opinion else ())):
+        for method in (self.method, *((OTHER_METHOD[self.method],) if self.second_opinion else ())):
             fault = unparametrised(method, self.model, self.solvent)
             if fault:
                 raise ValueError(fault + ("" if method == self.method else "; or set second_opinion: false"))
@@ -118,7 +124,7 @@ class XtbSolvation(TightBinding):
         value = self._difference(settings.method, gas, dissolved)
         further = 0.0
         if settings.second_opinion:
-            other = OTHER[settings.method]
+            other = OTHER_METHOD[settings.method]
             opinion: dict[str, Any] = {"method": other}
             try:
                 second = self._difference(other, gas, dissolved)

@@ -34,7 +34,20 @@ from sciagent.chemistry.crystals.prototypes import assignment_of
 
 ESTIMATED = {("Sn", 2): 1.10}
 """Radii of ions that the table lacks, in angstrom."""
-_NUMBERS = ("XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IVSQ", "IV", "III", "II")
+_NUMBERS = (  # coordination numbers in Shannon's table, from the largest; IVSQ is square planar
+    "XII",
+    "XI",
+    "X",
+    "IX",
+    "VIII",
+    "VII",
+    "VI",
+    "V",
+    "IVSQ",
+    "IV",
+    "III",
+    "II",
+)
 
 
 @dataclass(frozen=True)
@@ -49,28 +62,40 @@ class ToleranceFactors:
 def tolerance_factors(counts: Mapping[str, int]) -> ToleranceFactors | None:
     """Returns the factors of a compound ABX3; None for other formulas and unknown radii. counts: atoms by symbol."""
     smallest = min(counts.values())
-    if sorted(counts.values()) != [smallest, smallest, 3 * smallest] or (assignment := assignment_of(counts)) is None:
+    if sorted(counts.values()) != [smallest, smallest, 3 * smallest]:
+        return None
+    assignment = assignment_of(counts)
+    if assignment is None:
         return None
     states = assignment.states
-    (anion,) = (symbol for symbol, n in counts.items() if n == 3 * smallest)
-    cations = [symbol for symbol in counts if symbol != anion]
-    if states[anion] >= 0 or any(states[c] <= 0 or states[c] != int(states[c]) for c in cations):
+    [anion] = [symbol for symbol, n in counts.items() if n == 3 * smallest]
+    first, second = [symbol for symbol in counts if symbol != anion]
+    if states[anion] >= 0:
+        return None
+    if any(states[cation] <= 0 or not float(states[cation]).is_integer() for cation in (first, second)):
         return None
     r_x = ionic_radius(anion, int(states[anion]), "VI")
-    factors = [_factors(a, b, r_x, states) for a, b in (cations, cations[::-1])]
-    return next((found for found in factors if found is not None), None)
+    factors = _factors(first, second, r_x, states)
+    return _factors(second, first, r_x, states) if factors is None else factors
 
 
 def _factors(a: str, b: str, r_x: float | None, states: Mapping[str, float]) -> ToleranceFactors | None:
-    """Returns the factors with these cations as A and B; None if A is not the larger one."""
-    n = int(states[a])
-    r_a = ionic_radius(a, n, "XII")
+    """Returns the factors with these cations as A and B; None if A is not the larger one, or for an unknown radius.
+
+    r_x: radius of the anion, angstrom."""
+    n_a = int(states[a])
+    r_a = ionic_radius(a, n_a, "XII")
     r_b = ionic_radius(b, int(states[b]), "VI")
-    same_neighbours = ionic_radius(a, n, "VI") or r_a
-    if r_a is None or r_b is None or r_x is None or same_neighbours is None or same_neighbours <= r_b or r_a <= r_b:
+    if r_a is None or r_b is None or r_x is None:
         return None
-    tau = r_x / r_b - n * (n - (r_a / r_b) / math.log(r_a / r_b))
-    return ToleranceFactors((r_a + r_x) / (math.sqrt(2) * (r_b + r_x)), r_b / r_x, tau)
+    r_a_with_six_neighbours = ionic_radius(a, n_a, "VI") or r_a
+    if r_a_with_six_neighbours <= r_b or r_a <= r_b:
+        return None
+    return ToleranceFactors(
+        goldschmidt=(r_a + r_x) / (math.sqrt(2) * (r_b + r_x)),
+        octahedral=r_b / r_x,
+        bartel=r_x / r_b - n_a * (n_a - (r_a / r_b) / math.log(r_a / r_b)),
+    )
 
 
 @cache
@@ -83,12 +108,22 @@ def ionic_radius(symbol: str, state: int, neighbours: str) -> float | None:
 
     if (symbol, state) in ESTIMATED:
         return ESTIMATED[symbol, state]
-    known = Element(symbol).data.get("Shannon radii", {}).get(str(state), {})
-    for number in _NUMBERS[_NUMBERS.index(neighbours) :]:
-        if spins := known.get(number):
-            spin = next(name for name in ("", "High Spin", *spins) if name in spins)
-            return float(spins[spin]["ionic_radius"])
+    radii_by_number = Element(symbol).data.get("Shannon radii", {}).get(str(state), {})
+    first = _NUMBERS.index(neighbours)
+    for number in _NUMBERS[first:]:
+        radii_by_spin = radii_by_number.get(number)
+        if radii_by_spin:
+            spin = _preferred_spin(list(radii_by_spin))
+            return float(radii_by_spin[spin]["ionic_radius"])
     return None
+
+
+def _preferred_spin(spins: list[str]) -> str:
+    """Returns the table's only entry without a spin, else high spin, else the first entry."""
+    for spin in ("", "High Spin"):
+        if spin in spins:
+            return spin
+    return spins[0]
 
 
 class Scarcity(NamedTuple):

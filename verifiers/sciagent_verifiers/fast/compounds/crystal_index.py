@@ -79,14 +79,17 @@ class CrystalIndex(ReferenceFolder):
         """Returns the reference with the highest likeness; on a tie, the first in the file."""
         import numpy as np
 
-        own = structure_of(crystal).counts
+        own_counts = structure_of(crystal).counts
         matrix, columns, totals = self._counts
-        shared = np.zeros(matrix.shape[0])
-        for part, n in own.items():
-            if (column := columns.get(part)) is not None:
-                start, end = matrix.indptr[column : column + 2]
-                shared[matrix.indices[start:end]] += np.minimum(matrix.data[start:end], n)
-        similarities = shared / (totals + sum(own.values()) - shared)
+        shared = np.zeros(matrix.shape[0])  # sum over the parts of the smaller of both counts, for each reference
+        for part, n in own_counts.items():
+            column = columns.get(part)
+            if column is not None:
+                start = matrix.indptr[column]
+                end = matrix.indptr[column + 1]
+                references = matrix.indices[start:end]
+                shared[references] += np.minimum(matrix.data[start:end], n)
+        similarities = shared / (totals + sum(own_counts.values()) - shared)
         best = int(similarities.argmax())
         ((text, name, _),) = self._rows("id = ?", best)
         return Neighbour(round(float(similarities[best]), 6), text, name)
@@ -98,7 +101,7 @@ class CrystalIndex(ReferenceFolder):
 
     @cached_property
     def _counts(self) -> tuple[Any, dict[int, int], Any]:
-        """Returns the counts as a matrix of references x names by columns, the column of each name, and the sums."""
+        """The counts as a matrix, references x parts; {part: its column}; and the sum of each reference's counts."""
         import numpy as np
         from scipy.sparse import csc_array
 

@@ -45,35 +45,46 @@ class Compound:
         """Symbol and distance of all neighbours within REACH, by site."""
         structure: Any = self._crystal.structure
         first, second, _, distances = structure.get_neighbor_list(REACH, exclude_self=True)
-        found: list[list[tuple[str, float]]] = [[] for _ in self._crystal.species]
+        neighbours: list[list[tuple[str, float]]] = [[] for _ in self._crystal.species]
         for i, j, distance in zip(first, second, distances, strict=True):
-            found[int(i)].append((self._crystal.species[int(j)], float(distance)))
-        return found
+            neighbours[int(i)].append((self._crystal.species[int(j)], float(distance)))
+        return neighbours
 
     def most(self, centre: str, neighbour: str, distance: float) -> int:
-        """Returns the largest number of neighbours of an element around an atom of another, within a distance."""
-        return max((self._number(i, neighbour, distance) for i in self._sites(centre)), default=0)
+        """Returns the largest number of neighbours of one element around any atom of another.
+
+        centre, neighbour: symbols of the elements. distance: largest distance of a neighbour, in angstrom."""
+        return max((self._n_neighbours(site, neighbour, distance) for site in self._sites(centre)), default=0)
 
     def bridges(self, centre: str, first: str, second: str, distance: float) -> bool:
         """Returns whether an atom has neighbours of both other elements within a distance, in angstrom."""
-        return any(self._number(i, first, distance) and self._number(i, second, distance) for i in self._sites(centre))
+        for site in self._sites(centre):
+            has_first = self._n_neighbours(site, first, distance) > 0
+            if has_first and self._n_neighbours(site, second, distance) > 0:
+                return True
+        return False
 
     def _sites(self, symbol: str) -> list[int]:
-        return [i for i, one in enumerate(self._crystal.species) if one == symbol]
+        """Returns the indices of the atoms of an element."""
+        return [site for site, species in enumerate(self._crystal.species) if species == symbol]
 
-    def _number(self, site: int, symbol: str, distance: float) -> int:
-        return sum(one == symbol and d <= distance for one, d in self._near[site])
+    def _n_neighbours(self, site: int, symbol: str, distance: float) -> int:
+        """Returns the number of neighbours of an element around an atom, within a distance."""
+        return sum(species == symbol and apart <= distance for species, apart in self._near[site])
 
 
 def _only(compound: Compound, allowed: frozenset[str], besides: str) -> bool:
-    """Returns whether the other elements than `besides` are some of the allowed ones, and there are any."""
+    """Returns whether there are elements other than `besides`, and all of them are allowed.
+
+    besides: symbols with blanks between them."""
     others = compound.elements - set(besides.split())
     return bool(others) and others <= allowed
 
 
 def _nitrogen_rich(compound: Compound) -> bool:
-    metals = sum(compound.counts[symbol] for symbol in compound.metals)
-    return _only(compound, compound.metals, "N") and compound.counts["N"] >= 3 * metals
+    """Returns whether it is a nitride of metals with at least three nitrogen atoms per metal atom."""
+    n_metals = sum(compound.counts[symbol] for symbol in compound.metals)
+    return _only(compound, compound.metals, "N") and compound.counts["N"] >= 3 * n_metals
 
 
 def _oxyhalogen(compound: Compound) -> bool:
@@ -82,13 +93,14 @@ def _oxyhalogen(compound: Compound) -> bool:
     The atoms of a candidate may be at the sums of their radii, so the formula counts as well."""
     assignment = assignment_of(compound.counts)
     states = assignment.states if assignment and not assignment.misordered else {}
-    return any(
-        compound.most(halogen, "O", 1.95) >= 3 or states.get(halogen, 0) >= 3
-        for halogen in compound.elements & {"Cl", "Br"}
-    )
+    for halogen in compound.elements & {"Cl", "Br"}:
+        if compound.most(halogen, "O", 1.95) >= 3 or states.get(halogen, 0) >= 3:
+            return True
+    return False
 
 
 def _cyanide(compound: Compound) -> bool:
+    """Returns whether it is a cyanide of base metals, copper or silver."""
     return (
         compound.counts["C"] == compound.counts["N"]
         and _only(compound, BASE_METALS | {"Cu", "Ag", "H"}, "C N")
@@ -121,13 +133,14 @@ class CrystalRule(Hazard):
     """A hazard that is a class of compounds."""
 
     elements: frozenset[str] = frozenset()
-    """All must be there if the rule has a condition, any if it has none."""
+    """Symbols. A rule with a condition needs all of these elements, a rule without one any of them."""
 
     def matches(self, compound: Compound) -> bool:
         """Returns whether the rule applies to a compound."""
-        if (condition := CONDITIONS.get(self.name)) is not None:
-            return self.elements <= compound.elements and condition(compound)
-        return bool(self.elements & compound.elements)
+        condition = CONDITIONS.get(self.name)
+        if condition is None:
+            return bool(self.elements & compound.elements)
+        return self.elements <= compound.elements and condition(compound)
 
 
 @cache

@@ -43,19 +43,22 @@ class Drawing:
         self.formula = "".join([f"{symbol}{n if n > 1 else ''}" for symbol, n in sorted(counts.items())])
         self.heavy = sum(counts.values())
         self.counts = counts
-        if metals := self.heavy - sum([counts.get(symbol, 0) for symbol in _ORGANIC]):
-            counts["M"] = metals
-        if halogens := sum([counts.get(symbol, 0) for symbol in ("F", "Cl", "Br", "I")]):
-            counts["X"] = halogens
-        labelled = "[" in text or mol.GetNumAtoms() != self.heavy
-        self.mol = _plain(mol, labelled) if labelled or mol.HasSubstructMatch(_pattern(_MOVABLE)) else mol
-        self._seen: dict[str, bool] = {}
+        n_other_elements = self.heavy - sum([counts.get(symbol, 0) for symbol in _ORGANIC])
+        n_halogens = sum([counts.get(symbol, 0) for symbol in ("F", "Cl", "Br", "I")])
+        if n_other_elements:
+            counts["M"] = n_other_elements
+        if n_halogens:
+            counts["X"] = n_halogens
+        is_labelled = "[" in text or mol.GetNumAtoms() != self.heavy  # with isotopes or explicit hydrogens
+        is_changed = is_labelled or mol.HasSubstructMatch(_pattern(_MOVABLE))
+        self.mol = _plain(mol, is_labelled) if is_changed else mol
+        self._has_match: dict[str, bool] = {}
 
     def has(self, smarts: str) -> bool:
         """Returns whether a pattern matches; the result is cached."""
-        if smarts not in self._seen:
-            self._seen[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
-        return self._seen[smarts]
+        if smarts not in self._has_match:
+            self._has_match[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
+        return self._has_match[smarts]
 
     def count(self, smarts: str) -> int:
         """Returns the number of sets of atoms that match."""
@@ -67,6 +70,7 @@ class Drawing:
 
     @cached_property
     def hydrogens(self) -> int:
+        """Number of hydrogen atoms."""
         return sum(atom.GetTotalNumHs(includeNeighbors=True) for atom in self.mol.GetAtoms())
 
     @cached_property
@@ -99,6 +103,7 @@ class Drawing:
 
 
 def _plain(mol: Any, labelled: bool) -> Any:
+    """Returns a copy with neutralised charges; if it is labelled, also without isotopes and explicit hydrogens."""
     from rdkit import Chem
 
     from sciagent.chemistry.standardise import rdkit_messages
@@ -123,7 +128,7 @@ def _neutralise(atom: Any) -> None:
         return
     if charge < 0 and atom.GetSymbol() not in _TAKE_PROTONS:
         return
-    moved = min(charge, hydrogens) if charge > 0 else charge
-    atom.SetNumExplicitHs(hydrogens - moved)
-    atom.SetFormalCharge(charge - moved)
+    removed_protons = min(charge, hydrogens) if charge > 0 else charge  # negative if protons are added
+    atom.SetNumExplicitHs(hydrogens - removed_protons)
+    atom.SetFormalCharge(charge - removed_protons)
     atom.SetNoImplicit(True)

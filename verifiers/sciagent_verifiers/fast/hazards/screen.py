@@ -11,8 +11,9 @@ Rules only recognise structures. They contain nothing on synthesis, handling or 
   are known for these. Ordinary toxic reagents (categories 3 and 4) pass.
 
 In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` means one phosphorus and one fluorine atom.
-`substances.csv` has only the first block of each standard InChIKey, and the heavy atoms, which are compared before it.
-Elements are counted first, which excludes most rules.
+`substances.csv` has only the first block of each standard InChIKey, and the formula of heavy atoms. The formula is
+compared first, since the key is slow to compute. Of the rules, the counts of elements are compared first, which exclude
+most of them.
 
 A molecule is refused as an explosive where energetic groups are dense in it. Dyes with a nitro group, sartans,
 zidovudine and artemisinin pass. The limits are published rules of thumb for safe handling; they do not predict
@@ -34,38 +35,71 @@ from sciagent.domain.outcomes import Reason
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
-AZIDE_LIMIT = 3.0  # ratio of `_dilution`, for azide nitrogen; the next two limits: diazo groups, nitrogen chains
-DIAZO_LIMIT = 3.0
-CHAIN_LIMIT = 1.5
+AZIDE_LIMIT = 3.0  # ratio of `_dilution` for the nitrogen of azides
+DIAZO_LIMIT = 3.0  # the same for diazo groups
+CHAIN_LIMIT = 1.5  # the same for chains of nitrogen
 PEROXIDE_LIMIT = 6.0  # percent by mass; artemisinin has 5.7, dibenzoyl peroxide 6.6
 BALANCE_LIMIT = -60.0  # percent by mass; trinitrotoluene has -74 (and three nitro groups), dinitrobenzene -95
 NITRATE_LIMIT = -100.0  # percent by mass
 NITROGEN_LIMIT = 70.0  # percent by mass; 3-amino-1,2,4-triazole has 67, 5-aminotetrazole 82
 
 
-def _dilution(drawing: Drawing, energetic: int) -> float:
+def _dilution(drawing: Drawing, n_energetic: int) -> float:
     """Returns the number of carbon, oxygen, silicon, sulfur and phosphorus atoms per energetic nitrogen."""
-    return sum(drawing.counts.get(s, 0) for s in ("C", "O", "Si", "S", "P")) / max(energetic, 1)
+    n_diluting = sum(drawing.counts.get(symbol, 0) for symbol in ("C", "O", "Si", "S", "P"))
+    return n_diluting / max(n_energetic, 1)
 
 
-def _balanced(drawing: Drawing, limit: float) -> bool:
+def _reaches_oxygen_balance(drawing: Drawing, limit: float) -> bool:
     """Returns whether the oxygen balance is defined and reaches the limit, percent by mass."""
     return drawing.oxygen_balance is not None and drawing.oxygen_balance >= limit
 
 
+def _is_dense_nitrate_ester(drawing: Drawing) -> bool:
+    n_groups = drawing.count(f"[#6]-[#8]-{NITRO}")
+    return n_groups > 1 or _reaches_oxygen_balance(drawing, NITRATE_LIMIT)
+
+
+def _is_dense_azide(drawing: Drawing) -> bool:
+    n_energetic = drawing.atoms("[#7;X1,X2]~[#7X2]~[#7X1]")
+    return _dilution(drawing, n_energetic) < AZIDE_LIMIT
+
+
+def _is_small_diazo(drawing: Drawing) -> bool:
+    n_matched = drawing.atoms("[#6]=[#7X2+]=[#7X1-]")
+    n_energetic = n_matched * 2 // 3  # two of the three atoms of a diazo group are nitrogen
+    return _dilution(drawing, n_energetic) < DIAZO_LIMIT
+
+
+def _is_dense_nitrogen_chain(drawing: Drawing) -> bool:
+    n_energetic = drawing.atoms("[#7]~[#7]~[#7]~[#7]")
+    return _dilution(drawing, n_energetic) < CHAIN_LIMIT
+
+
+def _is_high_in_nitrogen(drawing: Drawing) -> bool:
+    """Returns whether it is a carbon compound with at least four nitrogen atoms and NITROGEN_LIMIT."""
+    n_nitrogen = drawing.counts.get("N", 0)
+    if n_nitrogen < 4 or "C" not in drawing.counts:
+        return False
+    return _PERCENT_NITROGEN * n_nitrogen / drawing.exact_mass >= NITROGEN_LIMIT
+
+
+def _is_rich_in_peroxide(drawing: Drawing) -> bool:
+    """Returns whether the active oxygen reaches PEROXIDE_LIMIT; each O-O bond has one active oxygen atom."""
+    return _PERCENT_OXYGEN * drawing.count("[#8X2]-[#8X2]") / drawing.exact_mass >= PEROXIDE_LIMIT
+
+
+_PERCENT_NITROGEN = 1400.3  # 100 times the monoisotopic mass of nitrogen, g/mol
+_PERCENT_OXYGEN = 1600  # 100 times the mass of oxygen, g/mol
 CONDITIONS: dict[str, Callable[[Drawing], bool]] = {
-    "nitrate-ester": lambda d: d.count(f"[#6]-[#8]-{NITRO}") > 1 or _balanced(d, NITRATE_LIMIT),
-    "oxygen-balance": lambda d: _balanced(d, BALANCE_LIMIT),
-    "dinitrophenol": lambda d: d.formula in ("C6N2O5", "C6N2O6") and d.count(NITRO) == 2,
-    "azide": lambda d: _dilution(d, d.atoms("[#7;X1,X2]~[#7X2]~[#7X1]")) < AZIDE_LIMIT,
-    "small-diazo": lambda d: _dilution(d, d.atoms("[#6]=[#7X2+]=[#7X1-]") * 2 // 3) < DIAZO_LIMIT,
-    "nitrogen-chain": lambda d: _dilution(d, d.atoms("[#7]~[#7]~[#7]~[#7]")) < CHAIN_LIMIT,
-    # carbon compounds with at least four nitrogen atoms and 70 % nitrogen by mass
-    "high-nitrogen": lambda d: (
-        (n := d.counts.get("N", 0)) >= 4 and "C" in d.counts and 1400.3 * n / d.exact_mass >= NITROGEN_LIMIT
-    ),
-    # active oxygen: 16 g/mol for each O-O bond
-    "peroxide": lambda d: 1600 * d.count("[#8X2]-[#8X2]") / d.exact_mass >= PEROXIDE_LIMIT,
+    "nitrate-ester": _is_dense_nitrate_ester,
+    "oxygen-balance": lambda drawing: _reaches_oxygen_balance(drawing, BALANCE_LIMIT),
+    "dinitrophenol": lambda drawing: drawing.formula in ("C6N2O5", "C6N2O6") and drawing.count(NITRO) == 2,
+    "azide": _is_dense_azide,
+    "small-diazo": _is_small_diazo,
+    "nitrogen-chain": _is_dense_nitrogen_chain,
+    "high-nitrogen": _is_high_in_nitrogen,
+    "peroxide": _is_rich_in_peroxide,
 }
 """The condition of each rule that has one, by the rule's name."""
 
@@ -130,24 +164,29 @@ class Rule(Hazard):
         return _parsed(self.smarts), _parsed(self.without)
 
     def matches(self, drawing: Drawing) -> bool:
-        mol = drawing.mol
-        counts = drawing.counts
+        """Returns whether the rule applies to a molecule; the cheapest comparison comes first."""
         for symbol, n in self.rarest_first:
-            if counts.get(symbol, 0) < n:
+            if drawing.counts.get(symbol, 0) < n:
                 return False
         if self.max_heavy is not None and drawing.heavy > self.max_heavy:
             return False
         if self.first and not drawing.has(self.first):
             return False
-        patterns, without = self.patterns
+        mol = drawing.mol
+        patterns, exempting_patterns = self.patterns
         if self.at_least > 1:
-            met = any(len(mol.GetSubstructMatches(pattern)) >= self.at_least for pattern in patterns)
+            has_match = any(len(mol.GetSubstructMatches(pattern)) >= self.at_least for pattern in patterns)
         else:
-            met = any(map(mol.HasSubstructMatch, patterns))
-        return met and not any(map(mol.HasSubstructMatch, without)) and (self.test is None or self.test(drawing))
+            has_match = any(mol.HasSubstructMatch(pattern) for pattern in patterns)
+        if not has_match:
+            return False
+        if any(mol.HasSubstructMatch(pattern) for pattern in exempting_patterns):
+            return False
+        return self.test is None or self.test(drawing)
 
 
 def _parsed(smarts: Sequence[str]) -> tuple[Any, ...]:
+    """Returns the RDKit molecules of SMARTS patterns. Raises ValueError for an invalid pattern."""
     from rdkit import Chem
 
     with rdkit_messages():
@@ -167,11 +206,13 @@ FRAGMENTS = {
 
 
 def _rows(name: str) -> Iterator[Mapping[str, str]]:
+    """Yields the rows of a table in this folder, by the names of its columns."""
     with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as table:
         yield from csv.DictReader(table)
 
 
 def _rule(row: Mapping[str, str]) -> Rule:
+    """Returns the rule in a row of `rules.csv`."""
     return Rule(
         row["name"],
         Reason(row["group"]),
@@ -201,12 +242,14 @@ def _by_element() -> dict[str, list[Rule]]:
     """Returns {rarest element that a rule needs: rules}; the key is empty for rules that need no element."""
     by_element: dict[str, list[Rule]] = {}
     for rule in RULES:
-        by_element.setdefault(rule.rarest_first[0][0] if rule.needs else "", []).append(rule)
+        rarest_element = rule.rarest_first[0][0] if rule.needs else ""
+        by_element.setdefault(rarest_element, []).append(rule)
     return by_element
 
 
 @cache
 def _by_formula() -> dict[str, list[Substance]]:
+    """Returns {formula of heavy atoms: substances that have it}."""
     by_formula: dict[str, list[Substance]] = {}
     for substance in SUBSTANCES:
         by_formula.setdefault(substance.formula, []).append(substance)
@@ -223,17 +266,21 @@ def screen(mol: Any, more: Sequence[Rule] = ()) -> tuple[Hazard, ...]:
     for element in ("", *drawing.counts):
         rules.extend(_by_element().get(element, ()))
     alerts: dict[str, Hazard] = {rule.name: rule for rule in (*rules, *more) if rule.matches(drawing)}
-    alerts |= {substance.name: substance for substance in _whole(drawing)}
+    for substance in _identical_substances(drawing):
+        alerts[substance.name] = substance
     return tuple(sorted(alerts.values(), key=lambda alert: GROUPS.index(alert.group)))
 
 
-def _whole(drawing: Drawing) -> list[Substance]:
+def _identical_substances(drawing: Drawing) -> list[Substance]:
     """Returns the substances that are identical with the molecule or one of its fragments."""
     from rdkit import Chem
 
+    fragments = [drawing]
+    if len(Chem.GetMolFrags(drawing.mol)) > 1:
+        fragments = [Drawing(mol) for mol in Chem.GetMolFrags(drawing.mol, asMols=True)]
     substances = []
-    single = len(Chem.GetMolFrags(drawing.mol)) == 1
-    for part in (drawing,) if single else map(Drawing, Chem.GetMolFrags(drawing.mol, asMols=True)):
-        named = _by_formula().get(part.formula, ())
-        substances += [substance for substance in named if substance.key == part.key]
+    for fragment in fragments:
+        for substance in _by_formula().get(fragment.formula, ()):
+            if substance.key == fragment.key:
+                substances.append(substance)
     return substances
