@@ -20,7 +20,7 @@ from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Num
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
-from sciagent.scheduling.rules.priced import FIRST, FREE, TRUSTED
+from sciagent.scheduling.rules.priced import FREE_LIMITS, LOWEST_RUNG_LIMITS, TRUSTED_LIMITS
 from sciagent.scheduling.rules.warm_up import whole_ladders
 
 ROUNDS = 6  # most rounds in which the prices of resources are adjusted
@@ -126,8 +126,8 @@ def warm_up(problem: BudgetProblem) -> float:
         return bool(cost <= of_terminal * costs[-1] and (math.isinf(n) or n * cost <= of_budget))
 
     below = range(len(costs) - 1)
-    free = sum(for_everyone(place, *(TRUSTED if place in problem.trusted else FREE)) for place in below)
-    free = free or for_everyone(0, *FIRST)
+    free = sum(for_everyone(place, *(TRUSTED_LIMITS if place in problem.trusted else FREE_LIMITS)) for place in below)
+    free = free or for_everyone(0, *LOWEST_RUNG_LIMITS)
     room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
     affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)
     return float(min([whole_ladders(n, len(below) - free, affordable), n, *room]))

@@ -26,7 +26,7 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema,
 from sciagent.domain.cost import MEASURED
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.rules.priced import SOME, Priced
+from sciagent.scheduling.rules.priced import COST_SAMPLE, Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
@@ -162,7 +162,7 @@ class PricedCampaign:
     def seconds(self) -> Array:
         """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""
         rows = self.pool.open
-        rows = rows[:: math.ceil(len(rows) / SOME) or 1]
+        rows = rows[:: math.ceil(len(rows) / COST_SAMPLE) or 1]
         total = np.zeros(len(self.factors))
         for resource, declared in self.pool.declared.items():
             each = np.median(declared[rows], axis=0) if len(rows) else np.zeros(len(total))
