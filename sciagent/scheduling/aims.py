@@ -192,10 +192,11 @@ def utility_payoff(
     total = sum(weights)
 
     def payoff_of(values: Array) -> Array:
-        log_utility = 0.0
+        log_utility: Array = np.zeros(np.shape(values)[1:])
         for desirability, weight, value in zip(desirabilities, weights, values, strict=True):
             log_utility = log_utility + weight / total * np.log(np.maximum(desirability(value), MIN_DESIRABILITY))
-        return np.maximum(np.exp(log_utility) - record, 0.0) / max(1 - record, 1e-9)
+        payoff: Array = np.maximum(np.exp(log_utility) - record, 0.0) / max(1 - record, 1e-9)
+        return payoff
 
     return payoff_of
 

@@ -40,7 +40,8 @@ def is_yes_or_no(answers: Array) -> bool:
         return False
     values = np.unique(answers)
     if len(values) == 2:
-        return is_yes(values).tolist() == [False, True]
+        below, above = is_yes(values).tolist()
+        return bool(above and not below)
     return len(values) == 1
 
 
