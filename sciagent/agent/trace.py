@@ -104,6 +104,7 @@ class Row:
 
     @property
     def sampled(self) -> tuple[bool, ...]:
+        """(t,) whether the token was sampled in this row."""
         return tuple(turn != CONTEXT for turn in self.turns)
 
 
@@ -168,8 +169,10 @@ class _Draft:
         drift = len(self.ids) - kept
         if drift == 0:
             return Join.APPEND
-        in_answer = self._marks[kept] != _GIVEN
-        return Join.REALIGN if in_answer and replaced and drift <= drift_limit else Join.FORK
+        differs_in_answer = self._marks[kept] != _GIVEN
+        if differs_in_answer and replaced and drift <= drift_limit:
+            return Join.REALIGN
+        return Join.FORK
 
     def add(self, context: tuple[int, ...], record: RecordedCall) -> None:
         """Adds a prompt's new ids as context, and the answer."""
@@ -182,18 +185,26 @@ class _Draft:
         ]
 
     def cut(self, kept: int) -> None:
+        """Drops the tokens from `kept` on."""
         del self.ids[kept:], self._marks[kept:]
 
     def row(self, kept: int = 0) -> Row:
         """Returns the row. With `kept` it stands aside and trains only the later tokens; those before are context."""
         marks = [_GIVEN] * kept + self._marks[kept:]
-        mask, logprobs, behaviour, turns = zip(*marks, strict=True) if marks else ((), (), (), ())
-        return Row(tuple(self.ids), mask, logprobs, behaviour, turns, aside=kept > 0)
+        return Row(
+            ids=tuple(self.ids),
+            mask=tuple(mask for mask, _, _, _ in marks),
+            logprobs=tuple(logprob for _, logprob, _, _ in marks),
+            behaviour=tuple(behaviour for _, _, behaviour, _ in marks),
+            turns=tuple(turn for _, _, _, turn in marks),
+            aside=kept > 0,
+        )
 
 
 def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the schema that restricted a whole answer; None without one. sampling, tool_set: as in the ledger."""
-    return in_order(tool_set["answer_schema"]) if sampling["grammar"] and tool_set["structured"] else None
+    is_restricted = sampling["grammar"] and tool_set["structured"]
+    return in_order(tool_set["answer_schema"]) if is_restricted else None
 
 
 def in_order(schema: Any) -> Any:
@@ -205,10 +216,12 @@ def in_order(schema: Any) -> Any:
         return [in_order(each) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    found = {name: in_order(value) for name, value in schema.items()}
-    if isinstance(required := found.get("required"), list) and "properties" in found:
-        found["properties"] = {name: found["properties"][name] for name in [*required, *found["properties"]]}
-    return found
+    ordered = {name: in_order(value) for name, value in schema.items()}
+    required = ordered.get("required")
+    if isinstance(required, list) and "properties" in ordered:
+        properties = ordered["properties"]
+        ordered["properties"] = {name: properties[name] for name in [*required, *properties]}
+    return ordered
 
 
 def behaviour_of(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import chain
 from math import prod
 from typing import Any, Protocol
@@ -72,9 +72,12 @@ class _Lists:
         return prod(map(len, self._lists.values()))
 
     def names(self, number: int) -> dict[str, str]:
+        """Returns the names of the blocks of a combination, as `Combinations.names`."""
         labels = [chosen.label for chosen in self.chosen(number)]
-        whole = {"name": self._between.join(labels)} if len(labels) > 1 else {}
-        names = whole | dict(zip(self._lists, labels, strict=True))
+        names = {}
+        if len(labels) > 1:
+            names["name"] = self._between.join(labels)
+        names.update(zip(self._lists, labels, strict=True))
         return {field: cut(name, MAX_NAME) for field, name in names.items()}
 
     def chosen(self, number: int) -> list[Block]:
@@ -110,15 +113,19 @@ class ScaffoldLibrary(_Lists):
         """Returns the product; an empty text if the atoms cannot be joined, so that the combination is not lost."""
         from rdkit import Chem
 
-        by_point = dict(zip(self._numbers, (self._groups[each.smiles] for each in self.chosen(number)), strict=True))
-        whole = Chem.RWMol(self._scaffold)
+        groups = [self._groups[chosen.smiles] for chosen in self.chosen(number)]
+        group_of_point = dict(zip(self._numbers, groups, strict=True))
+        scaffold = Chem.RWMol(self._scaffold)
+        points = [atom for atom in scaffold.GetAtoms() if not atom.GetAtomicNum()]
         fragments = []
-        points = [atom for atom in whole.GetAtoms() if not atom.GetAtomicNum()]
-        for label, point in enumerate(points, start=1):
-            fragments.append(Chem.Mol(by_point[point.GetAtomMapNum()]))
-            _dummy(fragments[-1]).SetAtomMapNum(label)
+        for label, point in enumerate(points, start=1):  # equal labels mark what `molzip` joins
+            group = Chem.Mol(group_of_point[point.GetAtomMapNum()])
+            _dummy(group).SetAtomMapNum(label)
             point.SetAtomMapNum(label)
-        joined = reduce(Chem.CombineMols, fragments, whole.GetMol())
+            fragments.append(group)
+        joined = scaffold.GetMol()
+        for group in fragments:
+            joined = Chem.CombineMols(joined, group)
         with rdkit_messages():
             try:
                 product = Chem.molzip(joined)
@@ -162,21 +169,22 @@ class ReactionLibrary(_Lists):
     def products(self, number: int) -> list[str]:
         from rdkit import Chem
 
-        made = set()
-        molecules = tuple(self._molecules[each.smiles] for each in self.chosen(number))
+        """Returns the products of a combination as SMILES, sorted."""
+        smiles_of_products = set()
+        molecules = tuple(self._molecules[chosen.smiles] for chosen in self.chosen(number))
         with rdkit_messages():
             for products in self._reaction.RunReactants(molecules, maxProducts=1000):
                 try:
                     Chem.SanitizeMol(products[0])
-                    made.add(Chem.MolToSmiles(Chem.MolFromSmiles(Chem.MolToSmiles(products[0]))))
+                    written = Chem.MolToSmiles(products[0])
+                    smiles_of_products.add(Chem.MolToSmiles(Chem.MolFromSmiles(written)))
                 except (ValueError, RuntimeError, TypeError):  # TypeError: the SMILES that was written cannot be read
                     continue
-        return sorted(made)
+        return sorted(smiles_of_products)
 
 
 def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
-    """Raises UsageError if the scaffold has no attachment points `[*:1]`, … with one bond each, or other numbers than
-    these."""
+    """Raises UsageError unless the scaffold has attachment points `[*:1]`, … with one bond each and these numbers."""
     dummies = [atom for atom in molecule_of(scaffold).GetAtoms() if not atom.GetAtomicNum()]
     if not dummies or not all(atom.GetAtomMapNum() and atom.GetDegree() == 1 for atom in dummies):
         raise UsageError(f'"{scaffold}" needs attachment points with one bond and a number, such as [*:1]')
@@ -245,4 +253,5 @@ def group_of(smiles: str) -> Any:
 
 
 def _dummy(group: Any) -> Any:
+    """Returns the dummy atom of a group of `group_of`."""
     return next(atom for atom in group.GetAtoms() if not atom.GetAtomicNum())

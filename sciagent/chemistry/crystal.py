@@ -170,19 +170,23 @@ def _fingerprint(primitive: Any, data: Any) -> list[Any]:
     centres, neighbours, _, distances = primitive.get_neighbor_list(RADIUS + BIN, exclude_self=True)
     symbols = [site.specie.symbol for site in primitive]
     shells: list[Counter[tuple[str, int]]] = [Counter() for _ in symbols]
-    last = _bin(RADIUS)
+    end_bin = _bin(RADIUS)
     for centre, neighbour, distance in zip(centres, neighbours, distances, strict=True):
-        if (place := _bin(distance)) < last:
-            shells[centre][symbols[neighbour], place] += 1
-    orbits = Counter(map(int, data.equivalent_atoms))
-    entries = [
-        [symbols[i], "".join(sorted(data.site_symmetry_symbols[i])), n, sorted([*k, v] for k, v in shells[i].items())]
-        for i, n in orbits.items()
-    ]
-    return [_bin((primitive.volume / len(symbols)) ** (1 / 3)), sorted(entries)]
+        distance_bin = _bin(distance)
+        if distance_bin < end_bin:
+            shells[centre][symbols[neighbour], distance_bin] += 1
+    orbit_sizes = Counter(map(int, data.equivalent_atoms))
+    entries = []
+    for site, size in orbit_sizes.items():
+        site_symmetry = "".join(sorted(data.site_symmetry_symbols[site]))
+        neighbour_counts = sorted([symbol, place, n] for (symbol, place), n in shells[site].items())
+        entries.append([symbols[site], site_symmetry, size, neighbour_counts])
+    volume_bin = _bin((primitive.volume / len(symbols)) ** (1 / 3))
+    return [volume_bin, sorted(entries)]
 
 
 def _bin(length: float) -> int:
+    """Returns the number of the bin of a length in angstrom."""
     return math.floor((length + EDGE) / BIN)
 
 
@@ -195,6 +199,7 @@ def needs_pymatgen() -> None:
 
 
 def _structure(payload: Mapping[str, Any]) -> Any:
+    """Returns the pymatgen Structure of a payload. Raises InvalidCandidateError."""
     needs_pymatgen()
     from pymatgen.core import Lattice, Structure
 

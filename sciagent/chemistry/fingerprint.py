@@ -35,9 +35,9 @@ REMEMBERED_FINGERPRINTS = 4096
 N_BITS = 2048
 RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
-SIZE = 0.3
-RINGS = 1.0
-SHARE = 0.25
+SIZE_SPREAD = 0.3
+RINGS_SPREAD = 1.0
+SHARE_SPREAD = 0.25
 UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 
@@ -79,6 +79,7 @@ def structure_of(smiles: str) -> StructureFingerprint | None:
 
 
 def _traits(mol: Any) -> tuple[float, ...]:
+    """Returns the traits of `StructureFingerprint`."""
     atoms = list(mol.GetAtoms())
     heavy = [a for a in atoms if a.GetAtomicNum() > 1] or atoms
     n = len(heavy)
@@ -92,7 +93,8 @@ def _traits(mol: Any) -> tuple[float, ...]:
     )
     hydrogens = sum(a.GetTotalNumHs(includeNeighbors=True) for a in heavy) / n
     rings = mol.GetRingInfo().NumRings()
-    return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(share / SHARE for share in shares))
+    scaled_shares = [share / SHARE_SPREAD for share in shares]
+    return (math.log(n) / SIZE_SPREAD, rings / RINGS_SPREAD, hydrogens / (2 * SHARE_SPREAD), *scaled_shares)
 
 
 @lru_cache(maxsize=REMEMBERED_FINGERPRINTS)
@@ -105,7 +107,8 @@ def features(smiles: str) -> Features:
     scaffold = ""
     bits = ExplicitBitVect(N_BITS)
     with rdkit_messages(), contextlib.suppress(RuntimeError, ValueError):
-        if (mol := Chem.MolFromSmiles(smiles)) is not None:
+        mol = Chem.MolFromSmiles(smiles)
+        if mol is not None:
             bits = _generator().GetFingerprint(mol)
             scaffold = str(Chem.MolToSmiles(frame(mol)))
     return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), bits)
@@ -149,9 +152,11 @@ def _read(smiles: str) -> Any:
 
 
 def _plain(mol: Any) -> Any:
+    """Returns the molecule as its standard InChI without stereochemistry describes it. Changes `mol`."""
     for atom in atoms_of(mol):
         atom.SetIsotope(0)
-    read: Any = rdinchi.InchiToMol(rdinchi.MolToInchi(mol, "/SNon")[0])[0]
+    inchi = rdinchi.MolToInchi(mol, "/SNon")[0]
+    read: Any = rdinchi.InchiToMol(inchi)[0]
     if read is None:  # InChI does not describe it, or RDKit cannot read what it says
         Chem.RemoveStereochemistry(mol)
         return mol
@@ -159,6 +164,7 @@ def _plain(mol: Any) -> Any:
 
 
 def _scaffold(mol: Any) -> str:
+    """Returns the Murcko scaffold as SMILES; empty without rings."""
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     frame: Any = MurckoScaffold.GetScaffoldForMol

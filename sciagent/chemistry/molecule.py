@@ -130,8 +130,8 @@ def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule
 def _unreadable(whole: Any, atoms: Sequence[Any]) -> str:
     """Returns why a molecule is refused whose canonical SMILES cannot be read.
 
-    whole: the molecule before its parent was taken; atoms: those of the parent. Without its cation a ring such as
-    cyclopentadienide loses its charge, too."""
+    whole: the molecule before its parent was taken. atoms: the atoms of the parent. A ring such as cyclopentadienide
+    loses its charge when its cation is left out."""
     lost = sorted({atom.GetSymbol() for atom in whole.GetAtoms()} - {atom.GetSymbol() for atom in atoms})
     if lost:
         return (
@@ -151,8 +151,11 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     whole = mol
     if standardise == "parent":
         mol = parent(mol)
-    elif (fragments := len(Chem.GetMolFrags(mol))) > 1:
-        raise _invalid(Reason.MULTIPLE_FRAGMENTS, f"{fragments} fragments; give one molecule, or ask for the parent")
+    else:
+        n_fragments = len(Chem.GetMolFrags(mol))
+        if n_fragments > 1:
+            detail = f"{n_fragments} fragments; give one molecule, or ask for the parent"
+            raise _invalid(Reason.MULTIPLE_FRAGMENTS, detail)
     heavy = mol.GetNumHeavyAtoms()
     if heavy > MAX_HEAVY_ATOMS:
         raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
@@ -166,8 +169,11 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")
     # the standard InChI has the same first layers, unless bonds to metals make them differ
-    same = "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
-    standard = rdinchi.MolToInchi(mol)[0] if "/r" in identity else same
+    has_reconnected_layer = "/r" in identity
+    if has_reconnected_layer:
+        standard = rdinchi.MolToInchi(mol)[0]
+    else:
+        standard = "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
     return Molecule(
         smiles=canonical,
         identity=identity,
@@ -189,13 +195,15 @@ def _bounded(text: object) -> str:
     smiles = text.strip(" \t\r\n")
     if not smiles:
         raise _invalid(Reason.EMPTY, "there is no text")
-    if odd := _NOT_SMILES.search(smiles):
-        character = odd[0]
-        place = odd.start() + 1
+    foreign = _NOT_SMILES.search(smiles)
+    if foreign:
+        character = foreign[0]
+        place = foreign.start() + 1
         if ord(character) < 160:
             raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place}")
         raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place} is not used in SMILES")
-    deepest = max(accumulate((character == "(") - (character == ")") for character in smiles))
+    depth_changes = {"(": 1, ")": -1}
+    deepest = max(accumulate(depth_changes.get(character, 0) for character in smiles))
     if deepest > MAX_DEPTH:
         raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
     return smiles
@@ -205,8 +213,9 @@ def _read(smiles: str, messages: list[str]) -> Any:
     """Returns the sanitised RDKit molecule. Checks the size of the graph before rings and aromaticity are perceived."""
     from rdkit import Chem
 
-    if large := _LARGE_CHARGE.search(smiles):
-        raise _invalid(Reason.CHARGE, f"{large[0]}]: no atom may carry more than {MAX_ATOM_CHARGE} charges")
+    large_charge = _LARGE_CHARGE.search(smiles)
+    if large_charge:
+        raise _invalid(Reason.CHARGE, f"{large_charge[0]}]: no atom may carry more than {MAX_ATOM_CHARGE} charges")
     params: Any = Chem.SmilesParserParams()
     params.allowCXSMILES = False
     params.parseName = False
@@ -274,6 +283,8 @@ def _check_graph(graph: Any, smiles: str) -> bool:
 
 
 def _multiplicity(atoms: list[Any], charge: int, asked: int | None) -> int:
+    """Returns the multiplicity that was asked for, by default the number of radical electrons plus one. Raises
+    InvalidCandidateError if the number of electrons does not allow it."""
     radicals = sum(atom.GetNumRadicalElectrons() for atom in atoms)
     electrons = sum(atom.GetAtomicNum() + atom.GetTotalNumHs() for atom in atoms) - charge
     spin = radicals + 1 if asked is None else asked
@@ -291,21 +302,28 @@ def _not_smiles(smiles: str, messages: list[str]) -> InvalidCandidateError:
         symbol = _SYMBOL.match(content)
         if _QUERY.search(content):
             return _invalid(Reason.WILDCARD, f"[{content}] is a query; every atom needs one element")
-        if symbol and not {symbol[1].capitalize(), symbol[1][0].upper()} & _elements():
+        if symbol is None:
+            continue
+        possible_elements = {symbol[1].capitalize(), symbol[1][0].upper()}
+        if not possible_elements & _elements():
             return _invalid(Reason.UNKNOWN_ELEMENT, f"[{content}] names no element")
     return _invalid(Reason.UNPARSABLE, _parse_error(messages))
 
 
 @cache
 def _elements() -> set[str]:
+    """Returns the symbols of all elements."""
     from rdkit import Chem
 
     return {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
 
 
 def _parse_error(messages: list[str]) -> str:
-    default = messages[0] if messages else "not a SMILES"
-    return next((m for m in messages if "SMILES Parse Error" in m), default).removeprefix("SMILES Parse Error: ")
+    """Returns RDKit's first parse error, or its first message."""
+    for message in messages:
+        if "SMILES Parse Error" in message:
+            return message.removeprefix("SMILES Parse Error: ")
+    return messages[0] if messages else "not a SMILES"
 
 
 def _invalid(reason: Reason, detail: str) -> InvalidCandidateError:

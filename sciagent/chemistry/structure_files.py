@@ -13,6 +13,7 @@ from sciagent.errors import InputFileError, did_you_mean
 from sciagent.inputs.files import open_input
 
 MAX_LINE = 1_000_000
+"""Longest line, in bytes; the rest is read as another line."""
 MAX_NAME = 200
 """Characters kept of a name or remark."""
 
@@ -62,6 +63,7 @@ def read_structures(
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a UTF-8 file with their ends. Raises InputFileError for other bytes."""
     with open_input(path) as file:
         for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
             try:
@@ -72,6 +74,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
+    """Yields the records of a csv, as `read_structures` does."""
     reader = csv.DictReader(_lines(path))
     try:
         header = reader.fieldnames or []
@@ -87,9 +90,10 @@ def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struct
 
 def check_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
     """Raises InputFileError if the header of a csv lacks a wanted column."""
-    missing = next((name for name in wanted if name not in header), None)
-    if missing is None:
+    lacking = [name for name in wanted if name not in header]
+    if not lacking:
         return
+    missing = lacking[0]
     if len(header) == 1 and ";" in header[0]:
         raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
     known = ", ".join(header) or "nothing"
@@ -111,6 +115,7 @@ def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
 
 
 def _smi(path: Path) -> Iterator[StructureRecord]:
+    """Yields the records of a smi file: a SMILES in each line, and a name after a blank or a tab."""
     texts = (line.strip() for line in _lines(path) if line.strip() and not line.startswith("#"))
     for number, text in enumerate(texts):
         head, _, name = text.partition(" " if " " in text else "\t")
@@ -118,6 +123,7 @@ def _smi(path: Path) -> Iterator[StructureRecord]:
 
 
 def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
+    """Yields the records of an sdf file. keep: data fields whose texts stay with the molecule."""
     from rdkit import Chem
 
     from sciagent.chemistry.standardise import rdkit_messages

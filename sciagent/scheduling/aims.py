@@ -41,23 +41,25 @@ from sciagent.scheduling.law.stack import Law, Question, mixture
 from sciagent.scheduling.law.transforms import TruthTransform, between
 from sciagent.scheduling.law.yes_no import truncated_moments
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(41)
-NODES = (NODES + 1) / 2
-WEIGHTS = WEIGHTS / 2  # on the interval (0, 1)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(41)  # of Gauss and Legendre, on the interval (-1, 1)
+NODES = (_NODES + 1) / 2  # on the interval (0, 1)
+WEIGHTS = _WEIGHTS / 2
 DRAWS = 256  # draws of all properties, the same for every candidate
 PAIRS = 4096  # draws of pairs of answers, the same for every candidate
 BLOCK = 1 << 12  # candidates computed at a time
 TAIL = 1e-9  # probabilities are kept this far from 0 and 1
-BISECTIONS = 30
+BISECTIONS = 30  # of the interval (0, 1) of a share
+MIN_DESIRABILITY = 1e-3  # so that one property cannot make a utility 0
 FARTHEST = -37.0  # standard deviations below which the normal distribution underflows
 
 
 @dataclass(frozen=True)
 class Hits:
-    """A payoff of 1 if every property lies within its limits, else 0. means, variances: (q, n) of the q properties, in
-    the unit of their transforms."""
+    """A payoff of 1 if every property lies within its limits, else 0. Its methods take means and variances, (q, n), of
+    the q properties, in the unit of their transforms."""
 
     truths: tuple[TruthTransform, ...]
+    """(q,) the transforms, which have the limits."""
 
     def expected(self, means: Array, variances: Array) -> Array:
         """Returns (n,) expected payoffs, in [0, 1]."""
@@ -76,9 +78,11 @@ class Hits:
 
 
 def _both_between(mean: Array, sd: Array, low: float, high: float, share: float) -> Array:
-    """Returns the probability that two answers of N(mean, sd²), correlated by `share`, both lie between low and high.
-    It is the mean, over first answers in the window, of the second one's probability: smooth for any window and share,
-    while a mean over the shared part would have to resolve windows of that width."""
+    """Returns (n,) probabilities that two answers of N(mean, sd²), correlated by `share`, lie between low and high.
+
+    The probability of the second answer is averaged over first answers in the window. This integrand is smooth for any
+    window and share; an average over the shared part would have to resolve the width of the window.
+    """
     chance = between(mean, sd, low, high)
     if share >= 1 - 1e-9:
         return chance
@@ -89,28 +93,31 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
         return both_above(u, share)
     below = (low - mean) / sd
     above = (high - mean) / sd
-    flipped = below + above > 0  # mirrored so that the window lies in the lower half, where probabilities do not cancel
-    lower = np.where(flipped, -above, below)
-    upper = np.where(flipped, -below, above)
+    # mirrored so that the window lies in the lower half, where probabilities do not cancel
+    is_mirrored = below + above > 0
+    lower = np.where(is_mirrored, -above, below)
+    upper = np.where(is_mirrored, -below, above)
     start = ndtr(np.maximum(lower, FARTHEST))
     end = ndtr(np.maximum(upper, FARTHEST))
-    first = ndtri(start + (end - start) * NODES[:, None])
-    rest = np.full_like(first, math.sqrt((1 - share) * (1 + share)))
-    centre = share * first
-    then = ndtr((upper - centre) / rest) - ndtr((lower - centre) / rest)
-    both: Array = chance * (WEIGHTS @ then)
+    first_answer = ndtri(start + (end - start) * NODES[:, None])
+    second_mean = share * first_answer
+    second_sd = math.sqrt((1 - share) * (1 + share))
+    second_chance = ndtr((upper - second_mean) / second_sd) - ndtr((lower - second_mean) / second_sd)
+    both: Array = chance * (WEIGHTS @ second_chance)
     return both
 
 
 @dataclass(frozen=True)
 class Graded:
-    """Any payoff of the properties, with the methods of `Hits`, by quasi-Monte Carlo with common draws. of: (q, ...)
-    values in the unit of the transforms to (...) in [0, 1]."""
+    """Any payoff of the properties, with the methods of `Hits`, by quasi-Monte Carlo with common draws."""
 
     of: Callable[[Array], Array]
+    """The payoff: (q, ...) values in the unit of the transforms to (...) in [0, 1]."""
     q: int
+    """Number of properties."""
 
     def expected(self, means: Array, variances: Array) -> Array:
+        """Returns (n,) expected payoffs, in [0, 1]."""
         draws, weights = normal(self.q, DRAWS)
         expected = np.empty(means.shape[1])
         for start in range(0, len(expected), BLOCK):
@@ -120,8 +127,8 @@ class Graded:
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """As `Hits.moments`. The second one is the mean product of the payoffs of two answers that share the explained
-        part; unlike the square of a mean, it is unbiased."""
+        """Returns the moments of `Hits.moments`. The second moment is the mean product of the payoffs of two answers
+        that share the explained part; unlike the square of a mean, this product is unbiased."""
         draws, weights = normal(2 * self.q, PAIRS)
         first_draws = draws[:, : self.q]
         new_draws = draws[:, self.q :]
@@ -184,40 +191,51 @@ def utility_payoff(
     """
     total = sum(weights)
 
-    def of(values: Array) -> Array:
-        logs = sum(
-            w / total * np.log(np.maximum(d(v), 1e-3)) for d, w, v in zip(desirabilities, weights, values, strict=True)
-        )
-        return np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
+    def payoff_of(values: Array) -> Array:
+        log_utility: Array = np.zeros(np.shape(values)[1:])
+        for desirability, weight, value in zip(desirabilities, weights, values, strict=True):
+            log_utility = log_utility + weight / total * np.log(np.maximum(desirability(value), MIN_DESIRABILITY))
+        payoff: Array = np.maximum(np.exp(log_utility) - record, 0.0) / max(1 - record, 1e-9)
+        return payoff
 
-    return of
+    return payoff_of
 
 
 @dataclass(frozen=True)
 class Aim:
-    """One objective. columns: the pool's columns for its property, ascending in rung; the last one decides. low, high:
-    limits of a hit, in its unit. desirability: (n,) values to (n,) in [0, 1]. weight: in the utility. hint: an assumed
-    relation to a lower rung. alike: groups of `columns`, ascending, of which each measures one property at several
-    levels. passes: lower columns whose gate has one limit, and 1 if what lies above it passes, else -1."""
+    """One objective."""
 
     columns: tuple[int, ...]
+    """The pool's columns for its property, ascending in rung; the last one decides."""
     low: float = -math.inf
+    """Lower limit of a hit, in the property's unit."""
     high: float = math.inf
+    """Upper limit of a hit, in the property's unit."""
     desirability: Callable[[Array], Array] | None = None
+    """Converts (n,) values to (n,) desirabilities in [0, 1]; None: all values are equally good."""
     weight: float = 1.0
+    """Weight in the utility."""
     hint: Hint | None = None
+    """An assumed relation to a lower rung."""
     alike: tuple[tuple[int, ...], ...] = ()
+    """Groups of `columns`, ascending, of which each measures one property at several levels."""
     passes: tuple[tuple[int, int], ...] = ()
+    """Lower columns whose gate has one limit, each with 1 if values above the limit pass, else -1."""
 
     @property
     def same(self) -> tuple[int, ...]:
         """The lower columns that measure its property at another level."""
-        return next((group[:-1] for group in self.alike if group[-1] == self.columns[-1]), ())
+        for group in self.alike:
+            if group[-1] == self.columns[-1]:
+                return group[:-1]
+        return ()
 
     @property
     def sign(self) -> int:
         """1 if larger values are better, -1 if smaller ones, 0 if hits have two limits or none."""
-        return int(math.isinf(self.high)) - int(math.isinf(self.low))
+        if math.isinf(self.high) == math.isinf(self.low):
+            return 0
+        return 1 if math.isinf(self.high) else -1
 
 
 @dataclass(frozen=True)
@@ -245,18 +263,23 @@ class Aims:
         return all(aim.sign for aim in self.aims)
 
     def promise(self, scores: Array) -> Array | None:
-        """Returns (n,) values of the property at the highest lower level, the best ones largest, or of the highest
-        answered column by whose gate one end is better. None if there is neither, for several objectives, or without
-        one best end."""
-        [aim, *others] = self.aims
-        if others or not aim.sign:
+        """Returns (n,) values that promise hits, the best ones largest; None for several objectives, without one best
+        end, or without such values. They are the property at the highest lower level, or else the highest answered
+        column whose gate has one limit."""
+        if len(self.aims) != 1:
+            return None
+        [aim] = self.aims
+        if not aim.sign:
             return None
         if aim.same:
             return aim.sign * scores[:, aim.same[-1]]
-        known = [(column, sign) for column, sign in aim.passes if not np.isnan(scores[:, column]).all()]
-        return known[-1][1] * scores[:, known[-1][0]] if known else None
+        for column, sign in reversed(aim.passes):
+            if not np.isnan(scores[:, column]).all():
+                return sign * scores[:, column]
+        return None
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
+        """Returns the limits of a hit; infinite ones if the payoff is graded."""
         return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)
 
     @property
@@ -271,7 +294,7 @@ class Aims:
         if self.kind == "hits":
             return Hits(tuple(truths))
         desirabilities = [
-            _of_y(aim.desirability or np.ones_like, truth) for aim, truth in zip(self.aims, truths, strict=True)
+            _in_unit_of(aim.desirability or np.ones_like, truth) for aim, truth in zip(self.aims, truths, strict=True)
         ]
         record = self._record(scores) if self.kind == "best" else record
         return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
@@ -292,35 +315,34 @@ class Aims:
         known = known[~np.isnan(known).any(1)]
         if not len(known):
             return np.empty(0)
-        worth = [(aim.desirability or np.ones_like)(v) for aim, v in zip(self.aims, known.T, strict=True)]
-        return np.asarray(
-            utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
-        )
+        desirabilities = [aim.desirability or np.ones_like for aim in self.aims]
+        utility_of = utility_payoff(desirabilities, [aim.weight for aim in self.aims])
+        return np.asarray(utility_of(known.T))
 
 
 def questions(
     aims: Aims, truths: Sequence[TruthTransform], scores: Array, errors: NDArray[np.float32] | None = None
 ) -> list[Question]:
     """Returns one question per aim. scores: (n, c). errors: (n, c) standard uncertainties of the scores, or None."""
-    return [
-        Question(
-            _of(scores, aim.columns),
-            truth,
-            None if errors is None else _of(errors, aim.columns),
-            tuple(tuple(map(aim.columns.index, group)) for group in aim.alike),
-        )
-        for aim, truth in zip(aims.aims, truths, strict=True)
-    ]
+    asked = []
+    for aim, truth in zip(aims.aims, truths, strict=True):
+        aim_scores = _columns_of(scores, aim.columns)
+        aim_errors = None if errors is None else _columns_of(errors, aim.columns)
+        alike = tuple(tuple(map(aim.columns.index, group)) for group in aim.alike)
+        asked.append(Question(aim_scores, truth, aim_errors, alike))
+    return asked
 
 
-def _of(scores: NDArray[Any], columns: tuple[int, ...]) -> NDArray[Any]:
+def _columns_of(scores: NDArray[Any], columns: tuple[int, ...]) -> NDArray[Any]:
     """Returns columns of the scores, without a copy if they are adjacent."""
     first = columns[0]
-    last = columns[-1]
-    return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
+    end = columns[-1] + 1
+    are_adjacent = columns == tuple(range(first, end))
+    return scores[:, first:end] if are_adjacent else scores[:, columns]
 
 
-def _of_y(desirability: Callable[[Array], Array], truth: TruthTransform) -> Callable[[Array], Array]:
+def _in_unit_of(desirability: Callable[[Array], Array], truth: TruthTransform) -> Callable[[Array], Array]:
+    """Returns the desirability as a function of transformed values."""
     return lambda y: desirability(truth.inverse(y))
 
 
@@ -328,7 +350,7 @@ Errors = NDArray[np.float32]
 Bounds = NDArray[np.int8]
 Fit = Callable[[Array, Errors | None], list[Law]]
 
-FEWEST = 4  # exact answers of a rung that are needed to replace a censored one
+MIN_EXACT = 4  # exact answers of a rung that are needed to replace a censored one
 
 
 def expected_answers(
@@ -340,28 +362,33 @@ def expected_answers(
     bounds: (n, c) as in `CandidatePool`; None if no answer is censored. truths: one per aim. fit: returns the laws
     fitted to scores and errors.
     """
-    if bounds is None or not (censored := bounds != 0).any():
+    if bounds is None:
+        return scores, errors
+    censored = bounds != 0
+    if not censored.any():
         return scores, errors
     exact = np.where(censored, np.nan, scores)
     value = scores.copy()
     error = np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
-    decides = {aim.columns[-1]: number for number, aim in enumerate(aims.aims)}
+    aim_of_column = {aim.columns[-1]: number for number, aim in enumerate(aims.aims)}  # of the deciding columns
+    has_enough_exact = all((~np.isnan(exact[:, column])).sum() >= MIN_EXACT for column in aim_of_column)
     laws: Sequence[Law] = ()
-    if all((~np.isnan(exact[:, column])).sum() >= FEWEST for column in decides) and censored[:, list(decides)].any():
+    if has_enough_exact and censored[:, list(aim_of_column)].any():
         laws = fit(exact, errors)
     for column in np.flatnonzero(censored.any(axis=0)).tolist():
         rows = np.flatnonzero(censored[:, column])
         known = exact[~np.isnan(exact[:, column]), column]
-        if len(known) < FEWEST or not known.std() > 0:
+        if len(known) < MIN_EXACT or not known.std() > 0:
             continue
         mean = np.full(len(rows), known.mean())
         sd = np.full(len(rows), known.std(ddof=1))
-        if column in decides and laws:
-            truth = truths[decides[column]]
-            middle, spread, _ = mixture(laws, decides[column], rows)
-            mean = truth.inverse(middle)
-            sd = truth.scale * spread
-        value[rows, column], error[rows, column] = truncated_moments(
-            mean, sd, scores[rows, column], bounds[rows, column]
-        )
+        if column in aim_of_column and laws:
+            number = aim_of_column[column]
+            truth = truths[number]
+            law_mean, law_sd, _ = mixture(laws, number, rows)
+            mean = truth.inverse(law_mean)
+            sd = truth.scale * law_sd
+        expected, spread = truncated_moments(mean, sd, scores[rows, column], bounds[rows, column])
+        value[rows, column] = expected
+        error[rows, column] = spread
     return value, error

@@ -1,5 +1,5 @@
-"""The audit of dropped candidates: draws with known probabilities, the guard of the hits, and the estimates that
-follow.
+"""The audit of dropped candidates. In order: the draw with known probabilities (`propensities`), the guard of the hits
+(`guard`), the estimate of missed hits (`missed_hits`), and the agreement of rungs (`agreements`).
 
 Every candidate has a fixed lot, a number in (0, 1). It is audited once its propensity π reaches its lot. Propensities
 never fall, so audits continue while candidates are dropped and the budget grows. The π of the last draw is then exactly
@@ -74,13 +74,14 @@ from sciagent.domain.answers.status import EstimateWithInterval, GuardState, Run
 from sciagent.scheduling.arrays import Array
 
 FLOOR = 0.5  # smallest propensity, as a fraction of that of an even audit
-FAINTEST = 1e-12  # lower limit of p, since the law may be wrong
+MIN_P_HIT = 1e-12  # lower limit of p, since the law may be wrong
 
 
 def lots(seed: int, keys: Iterable[str]) -> Array:
     """Returns (n,) lots, uniform on (0, 1), one per candidate key. A key has the same lot in every call."""
     hashes = [blake2b(f"{seed}:{key}".encode(), digest_size=8).digest() for key in keys]
-    return (np.array([int.from_bytes(h) >> 12 for h in hashes], dtype=float) + 0.5) / 2**52
+    numbers = [int.from_bytes(digest) >> 12 for digest in hashes]  # 52 bits, as many as a float holds exactly
+    return (np.array(numbers, dtype=float) + 0.5) / 2**52
 
 
 def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Array:
@@ -89,16 +90,21 @@ def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Arr
     p_hit, cost: (n,) hit probability by the law when dropped; cost of finishing, above 0, in any unit. budget: of all
     audits so far and of this draw, in that unit. before: (n,) propensities of the last draw, 0 for later candidates.
     """
-    even = min(budget / cost.sum(), 1.0) if len(cost) else 1.0
-    least = np.maximum(before, even if even == 1 else FLOOR * even)
-    slope = np.sqrt(np.maximum(p_hit, FAINTEST) / cost)
+    if not len(cost):
+        return np.empty(0)
+    even = min(budget / cost.sum(), 1.0)  # propensity of an audit of all candidates alike
+    floor = 1.0 if even == 1 else FLOOR * even
+    least = np.maximum(before, floor)
+    slope = np.sqrt(np.maximum(p_hit, MIN_P_HIT) / cost)
     # the expected cost is piecewise linear in τ: a candidate's slope starts where τ exceeds `least` and ends at π = 1
     knots = np.concatenate([least / slope, 1 / slope])
     order = np.argsort(knots)
     knots = knots[order]
-    rise = np.cumsum(np.concatenate([cost * slope, -cost * slope])[order])[:-1] * np.diff(knots)
-    spend = least @ cost + np.concatenate([[0.0], np.cumsum(np.maximum(rise, 0.0))])
-    tau = float(np.interp(budget, spend, knots)) if len(cost) else 0.0
+    slope_changes = np.concatenate([cost * slope, -cost * slope])[order]
+    slopes = np.cumsum(slope_changes)[:-1]
+    rises = np.maximum(slopes * np.diff(knots), 0.0)
+    spend = least @ cost + np.concatenate([[0.0], np.cumsum(rises)])
+    tau = float(np.interp(budget, spend, knots))
     return np.clip(tau * slope, least, 1.0)
 
 
@@ -106,21 +112,27 @@ _SLACK = 1e-9  # tolerance for rounding, since 1/alpha - 1 is often a whole numb
 
 
 def guard(scores: Array, alpha: float, pi: Array, least: float) -> GuardState:
-    """Computes the guard. scores: (n,) of hits, higher for more promising ones. alpha: fraction of hits that may be
-    dropped, in (0, 1). pi: (n,) probability that each hit became known, 1 if the scheduler chose it. least: smallest pi
-    that the next hit may have. The hits that are still missing count as hits of the propensity `least`."""
+    """Returns the guard.
+
+    scores: (n,) of hits, higher for more promising ones. alpha: fraction of hits that may be dropped, in (0, 1). pi:
+    (n,) probability that each hit became known, 1 if the scheduler chose it. least: smallest pi that the next hit may
+    have. `GuardState.missing` counts hits of the propensity `least`.
+    """
     weights = least / pi  # the next hit has weight 1
     total = float(weights.sum())
     lacking = 1 / alpha - 1 - total
     if lacking > _SLACK:
         missing = math.ceil(lacking - _SLACK)
-        counted = "" if (weights == 1).all() else f", which count as {total:.1f} by their propensities"
+        has_equal_weights = (weights == 1).all()
+        counted = "" if has_equal_weights else f", which count as {total:.1f} by their propensities"
         words = f"not armed: n = {len(scores)} hits{counted}; {missing} more are needed for {alpha:.0%}"
         return GuardState(threshold=None, missing=missing, words=words)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
-    lighter = np.concatenate([[0.0], np.cumsum(weights[order])])[np.searchsorted(ranked, ranked)]
-    threshold = float(ranked[lighter + 1 <= alpha * (total + 1) + _SLACK][-1])
+    cumulative_weights = np.concatenate([[0.0], np.cumsum(weights[order])])
+    weight_below = cumulative_weights[np.searchsorted(ranked, ranked)]  # of the hits with lower scores
+    is_allowed = weight_below + 1 <= alpha * (total + 1) + _SLACK
+    threshold = float(ranked[is_allowed][-1])
     words = (
         f"armed: a hit has a score below {threshold:.4g} with a probability of at most {alpha:.0%} (n = {len(scores)})"
     )
@@ -128,12 +140,12 @@ def guard(scores: Array, alpha: float, pi: Array, least: float) -> GuardState:
 
 
 ENOUGH = 5  # audited hits that an interval needs
-TAIL = 0.025
+TAIL = 0.025  # probability of an error at each end of the interval
 
 
 def missed_hits(pi: Array, least: float, left: int) -> EstimateWithInterval:
-    """Returns the number of hits among the dropped candidates, once all audits have ended. pi: (a,) of audited hits.
-    least: smallest unaudited pi. left: number of unaudited candidates."""
+    """Returns the number of hits among the dropped candidates, once all audits have ended. pi: (a,) propensities of
+    the audited hits. least: smallest propensity of an unaudited candidate. left: number of unaudited candidates."""
     a = len(pi)
     mean = float(((1 - pi) / pi).sum())
     variance = float(((1 - pi) / pi**2).sum())
@@ -147,21 +159,26 @@ def _upper(mean: float, variance: float, left: int) -> int:
     if variance == 0:
         return 0
     p, s = _trial(mean, variance)
-    # fewer than s successes in s - 1 + u trials
-    return bisect_left(range(1, left + 1), True, key=lambda u: bool(betainc(u, s, 1 - p) <= TAIL))
+
+    def is_unlikely_with_next(u: int) -> bool:
+        """Whether fewer than s successes in s - 1 + u trials are too unlikely."""
+        return bool(betainc(u, s, 1 - p) <= TAIL)
+
+    return bisect_left(range(1, left + 1), True, key=is_unlikely_with_next)
 
 
 def _lower(mean: float, variance: float, a: int, left: int) -> int:
+    """Returns the lower limit on u. mean, variance: of u. a: number of audited hits."""
     if variance == 0:
         return 0
     p, s = _trial(mean, variance)
-    enough = s * ENOUGH / a if a > ENOUGH else s
+    successes_for_interval = s * ENOUGH / a if a > ENOUGH else s
 
-    def holds(u: int) -> bool:
-        given = betainc(enough, u + s - enough + 1, p)
-        return bool(given > 0 and betainc(s, u + 1, p) > TAIL * given)
+    def is_likely(u: int) -> bool:
+        has_interval = betainc(successes_for_interval, u + s - successes_for_interval + 1, p)
+        return bool(has_interval > 0 and betainc(s, u + 1, p) > TAIL * has_interval)
 
-    return bisect_left(range(left), True, key=holds)
+    return bisect_left(range(left), True, key=is_likely)
 
 
 def _trial(mean: float, variance: float) -> tuple[float, float]:
@@ -170,7 +187,7 @@ def _trial(mean: float, variance: float) -> tuple[float, float]:
     return p, mean * p / (1 - p)
 
 
-FEWEST = 3  # pairs that a rank correlation needs
+MIN_RANKED_PAIRS = 3  # pairs that a rank correlation needs
 
 
 def agreements(
@@ -182,38 +199,46 @@ def agreements(
     probability that a rung was run on a candidate. has_one_scale: whether the rungs' values may be subtracted.
     """
     last = len(labels) - 1
-    pairs = dict[tuple[int, int], None]()
+    pairs: list[tuple[int, int]] = []
     for j in range(last):
-        pairs |= dict.fromkeys([(j, j + 1), (j, last)])
+        pairs.append((j, j + 1))
+        if j + 1 != last:
+            pairs.append((j, last))
     for lower, upper in pairs:
-        both = ~np.isnan(scores[:, [lower, upper]]).any(1)
-        x = scores[both, lower]
-        y = scores[both, upper]
-        weights = 1 / propensity[both, upper]
+        have_both = ~np.isnan(scores[:, [lower, upper]]).any(1)
+        x = scores[have_both, lower]
+        y = scores[have_both, upper]
+        weights = 1 / propensity[have_both, upper]
         n = len(x)
         share = weights / weights.sum()
-        off = x - y
+        difference = x - y
         yield RungAgreement(
             property=name,
             lower=labels[lower],
             upper=labels[upper],
             n=n,
             effective=float(1 / (share**2).sum()) if n else 0.0,
-            bias=float(share @ off) if n and has_one_scale else None,
-            rmse=float(np.sqrt(share @ off**2)) if n and has_one_scale else None,
-            spearman=weighted_spearman(x, y, share) if n >= FEWEST else None,
+            bias=float(share @ difference) if n and has_one_scale else None,
+            rmse=float(np.sqrt(share @ difference**2)) if n and has_one_scale else None,
+            spearman=weighted_spearman(x, y, share) if n >= MIN_RANKED_PAIRS else None,
         )
 
 
 def weighted_spearman(x: Array, y: Array, share: Array) -> float | None:
     """Returns the rank correlation over all represented candidates; None if undefined. share: (n,) of sum 1."""
-    a, b = (ranks - share @ ranks for ranks in (_ranks(x, share), _ranks(y, share)))
-    spread = float(np.sqrt((share @ a**2) * (share @ b**2)))
-    return float(share @ (a * b)) / spread if spread > 1e-12 else None
+    x_ranks = _ranks(x, share)
+    y_ranks = _ranks(y, share)
+    x_centred = x_ranks - share @ x_ranks
+    y_centred = y_ranks - share @ y_ranks
+    spread = float(np.sqrt((share @ x_centred**2) * (share @ y_centred**2)))
+    if spread <= 1e-12:
+        return None
+    return float(share @ (x_centred * y_centred)) / spread
 
 
 def _ranks(x: Array, share: Array) -> Array:
-    """Returns (n,) weighted ranks in [0, 1]: the share below, and half of the equal share."""
-    _, place = np.unique(x, return_inverse=True)
-    at = np.bincount(place, share)
-    return (np.cumsum(at) - at / 2)[place]
+    """Returns (n,) weighted ranks in [0, 1]: the share of smaller values, and half of the share of equal ones."""
+    _, level = np.unique(x, return_inverse=True)
+    level_shares = np.bincount(level, share)
+    level_ranks = np.cumsum(level_shares) - level_shares / 2
+    return level_ranks[level]

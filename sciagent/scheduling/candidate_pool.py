@@ -18,9 +18,9 @@ from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.arrays import Array, Mask, RowIndices
 
-FAILED = 0.2
-TRIED = 10.0  # prior of a rung's failure rate: failures, tries
-ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are rarely copied
+PRIOR_FAILURES = 0.2
+PRIOR_TRIES = 10.0  # prior of a rung's failure rate: 0.2 failures in 10 tries
+SPARE_ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are rarely copied
 
 
 @dataclass
@@ -28,7 +28,15 @@ class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
     GROWING: ClassVar[tuple[str, ...]] = (
-        *("scores", "errors", "bounds", "order", "lots", "score", "closed", "out", "pending"),
+        "scores",
+        "errors",
+        "bounds",
+        "order",
+        "lots",
+        "score",
+        "closed",
+        "out",
+        "pending",
     )
     """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
@@ -69,6 +77,7 @@ class CandidatePool:
     failed: NDArray[np.int64] = field(init=False)
     """(k,) number of times that each rung has failed."""
     _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
+    """By the name of a growing array: the longer array of which it is the beginning."""
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
@@ -100,6 +109,7 @@ class CandidatePool:
         return in_play
 
     def columns(self, rung: PaidIndex) -> list[int]:
+        """Returns the columns of a rung's answers."""
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
     def answered(self, rung: PaidIndex, of: RowIndices | slice = slice(None)) -> Mask:
@@ -109,7 +119,7 @@ class CandidatePool:
 
     def failures(self) -> Array:
         """Returns (k,) probability that a rung gives no answer."""
-        return (self.failed + FAILED) / (self.tried + TRIED)
+        return (self.failed + PRIOR_FAILURES) / (self.tried + PRIOR_TRIES)
 
     def write(self, row: int, column: int, value: float, error: float = 0.0, bound: int = 0) -> None:
         """Stores an answer with its standard uncertainty. bound: as in `bounds`."""
@@ -126,9 +136,11 @@ class CandidatePool:
     def add(self, costs: Array) -> None:
         """Adds new candidates, without any answers. costs: (m, k)."""
         for name in self.GROWING:
-            if (array := getattr(self, name)) is not None:
-                unknown = math.nan if array.dtype == np.float64 else 0
-                self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))
+            array = getattr(self, name)
+            if array is None:
+                continue
+            unknown = math.nan if array.dtype == np.float64 else 0
+            self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))
         self._append("costs", costs)
 
     def _append(self, name: str, rows: NDArray[Any]) -> None:
@@ -137,7 +149,7 @@ class CandidatePool:
         room = self._room.get(name)
         filled = len(array) + len(rows)
         if room is None or array.base is not room or filled > len(room):
-            room = np.empty((filled + int(ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
+            room = np.empty((filled + int(SPARE_ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
             room[: len(array)] = array
             self._room[name] = room
         room[len(array) : filled] = rows
@@ -173,10 +185,10 @@ class Buyer(Protocol):
         """
 
 
-WEEKS = 2  # of a weekly limit that may be on the list
+WEEKS = 2  # number of weekly limits whose tasks may be listed ahead
 RECENT = 10
-"""Number of the latest answers whose share of hits is expected of tasks that are out. All answers would say too little:
-the first ones are there to be learnt from."""
+"""Number of the latest answers whose share of hits is expected of open tasks. The share of all answers would be too
+small, since the first ones are there to be learnt from."""
 
 
 def enough(count: int, hits: int, latest: Sequence[bool]) -> int:

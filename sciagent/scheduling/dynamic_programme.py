@@ -28,37 +28,42 @@ from sciagent.scheduling.arrays import Array, RowIndices
 
 Moves = Mapping[tuple[int, int], Array]
 
-U = np.linspace(-6.0, 6.0, 241)  # beyond these, probabilities are as good as 0 or 1
-# of one terminal verification, in hits; dense near 1, where candidates are nearly certain
+U = np.linspace(-6.0, 6.0, 241)  # values of u; beyond them, probabilities are as good as 0 or 1
+# prices of one terminal verification, in hits; dense near 1, where candidates are nearly certain
 PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
-TERMINAL = -1
-STOP = -2
-NEVER = 2.0  # terminal verifications: a rung that costs as much is not bought before one
+TERMINAL = -1  # the purchase of the terminal rung, in place of a position among the missing rungs
+STOP = -2  # no purchase
+NEVER = 2.0  # cost, in terminal verifications, from which a rung is not bought before the terminal one
 FLOOR = 1e-6  # smallest remaining fraction of the variance
+MIN_NARROWING = 1e-4  # fraction by which a rung narrows the standard deviation at least; below it tells nothing
 _STEP = U[1] - U[0]
 
 
 @dataclass(frozen=True)
 class Programme:
-    """The solution for candidates with the same rungs seen.
-
-    begins: (prices,) the u above which a candidate has a value at each of PRICES. first: (prices,) the rung to buy
-    there, as a position among the missing rungs, or TERMINAL. bought: (prices, m + 1) expected purchases of a candidate
-    that starts there, terminal rung last. best: (U, prices) the position to buy at any u, STOP if nothing pays. value:
-    (U, prices) V, in hits. costs: (m,) of the missing rungs, in terminal verifications.
+    """The solution for candidates with the same rungs seen, which lack the same m rungs below the terminal one.
 
     Candidates with other costs follow the same plan at their own costs, as if they paid another price: the hits found
-    are the same, the spend differs. Their index is, to first order, that of their own plan, and never higher.
+    are the same, the spend differs. The index that they get is, to first order, the index of their own plan, and never
+    higher.
     """
 
     begins: Array
+    """(prices,) the u above which a candidate has a value, at each of PRICES."""
     first: NDArray[np.int64]
+    """(prices,) the rung to buy at `begins`: a position among the missing rungs, or TERMINAL."""
     bought: Array
+    """(prices, m + 1) expected purchases of a candidate that starts at `begins`, terminal rung last."""
     best: NDArray[np.int8]
+    """(U, prices) the rung to buy at any u: a position among the missing rungs, TERMINAL, or STOP if nothing pays."""
     value: Array
+    """(U, prices) V, in hits."""
     costs: Array
+    """(m,) costs of the missing rungs, in terminal verifications."""
     policy: Policy
-    _ahead: dict[int, Array] = field(default_factory=dict, repr=False)  # cached results of `purchases`
+    """The purchases in the later states."""
+    _purchases_by_price: dict[int, Array] = field(default_factory=dict, repr=False)
+    """Cached results of `purchases`, (U, m + 1), by column of PRICES."""
 
     @cached_property
     def spend(self) -> Array:
@@ -71,14 +76,20 @@ class Programme:
         return index
 
     def dearer(self, u: Array, own: Array) -> Array:
-        """Returns (n,) factors by which the plan costs more, at its index price, with the costs `own`, (n, m)."""
-        plan = np.array([np.interp(u, self.begins, times) for times in self.bought.T])
-        times: Array = (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1])) / (plan[-1] + self.costs @ plan[:-1])
-        return times
+        """Returns (n,) factors by which the plan costs more, at its index price, with a candidate's own costs. own:
+        (n, m), in terminal verifications."""
+        purchases = np.array([np.interp(u, self.begins, bought) for bought in self.bought.T])  # (m + 1, n)
+        lower = purchases[:-1]
+        terminal = purchases[-1]
+        own_spend = terminal + np.einsum("nj,jn->n", own, lower)
+        planned_spend = terminal + self.costs @ lower
+        factors: Array = own_spend / planned_spend
+        return factors
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """Returns (n,) purchases at u, at its index price: positions among the missing rungs, or TERMINAL."""
-        return self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
+        columns = np.searchsorted(self.begins, u) - 1  # of the highest price with a value at u
+        return self.first[np.clip(columns, 0, len(PRICES) - 1)]
 
     def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
         """Returns (n,) purchases at u, at `price`: positions among the missing rungs, TERMINAL or STOP."""
@@ -91,11 +102,14 @@ class Programme:
     def purchases(self, u: Array, price: float | Array) -> Array:
         """Returns (n, m + 1) expected future purchases at u, terminal rung last."""
         columns, places = np.unique(_columns(price), return_inverse=True)
-        if new := [int(column) for column in columns if int(column) not in self._ahead]:
-            self._ahead.update(
-                zip(new, self.policy.ahead(np.array(new), np.eye(len(self.costs) + 1)).swapaxes(0, 1), strict=True)
-            )
-        return np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
+        new_columns = [column for column in columns.tolist() if column not in self._purchases_by_price]
+        if new_columns:
+            one_per_rung = np.eye(len(self.costs) + 1)
+            purchases = self.policy.ahead(np.array(new_columns), one_per_rung)  # (U, new columns, m + 1)
+            for place, column in enumerate(new_columns):
+                self._purchases_by_price[column] = purchases[:, place]
+        by_column = np.array([self._purchases_by_price[column] for column in columns.tolist()])
+        return by_column[places, nearest(u)]
 
     def to_go(self, u: Array, weights: Array) -> Array:
         """Returns (prices,) expected cost to go, summed over candidates at u, (n,). weights: (n,) each one's cost of a
@@ -104,7 +118,7 @@ class Programme:
 
 
 def nearest(u: Array) -> NDArray[np.int64]:
-    """Returns the nearest rows of U."""
+    """Returns (n,) rows of U that are nearest to u, (n,)."""
     rows: NDArray[np.int64] = np.clip(np.rint((u - U[0]) / _STEP), 0, len(U) - 1).astype(np.int64)
     return rows
 
@@ -116,11 +130,13 @@ def _columns(price: float | Array) -> NDArray[np.int64]:
 
 
 def solve_price(to_go: Array, left: float) -> float:
-    """Returns the price at which the expected cost to go, (prices,), is what is left; 0 if all is affordable."""
+    """Returns the price at which the expected cost to go is the remaining budget; 0 if the budget is enough for all
+    purchases. to_go: (prices,) at each of PRICES. left: the remaining budget."""
     if to_go[0] <= left:
         return 0.0
     falling = np.minimum.accumulate(to_go)
-    return float(np.exp(np.interp(-left, -falling, np.log(PRICES))))
+    log_price = np.interp(-left, -falling, np.log(PRICES))  # negated, since `interp` needs ascending values
+    return float(np.exp(log_price))
 
 
 def moves_of(left: Array) -> Moves:
@@ -129,11 +145,15 @@ def moves_of(left: Array) -> Moves:
     left: (2**m,) variance of the terminal answer after each set of the m missing rungs, one bit per rung.
     """
     sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
+    n_rungs = len(left).bit_length() - 1
     moves = {}
     for seen in range(len(left)):
-        for j in range(len(left).bit_length() - 1):
-            if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4):
-                moves[(seen, j)] = _move(sd[seen] / sd[seen | 1 << j])
+        for j in range(n_rungs):
+            if seen >> j & 1:
+                continue
+            sd_after = sd[seen | 1 << j]
+            if sd_after < sd[seen] * (1 - MIN_NARROWING):
+                moves[(seen, j)] = _move(sd[seen] / sd_after)
     return moves
 
 
@@ -154,51 +174,62 @@ def solve_left(
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
     moves = moves_of(left) if moves is None else moves
-    terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
+    terminal_gain = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
     weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]
     values: dict[tuple[int, int], Array] = {}
     actions: dict[tuple[int, int], NDArray[np.int8]] = {}
-    gain = np.empty_like(terminal)
-    other = np.empty_like(terminal)
-    better = np.empty(terminal.shape, dtype=bool)
-    for seen, gone in _states(weighed, fails):
-        possible = not needed & ~seen
-        q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
-        best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
-        for j in _affordable(seen, gone, weighed, needed, moves):
+    # written over for each state and rung, so that no memory is allocated in the loop
+    gain = np.empty_like(terminal_gain)
+    gain_after_failure = np.empty_like(terminal_gain)
+    is_better = np.empty(terminal_gain.shape, dtype=bool)
+    for seen, gone in _states(weighed, fails):  # ends with the first state, (0, 0)
+        has_all_needed = not needed & ~seen
+        if has_all_needed:
+            best_gain = terminal_gain.copy()
+            best = np.full(terminal_gain.shape, TERMINAL, dtype=np.int8)
+        else:
+            best_gain = np.full(terminal_gain.shape, -np.inf)
+            best = np.full(terminal_gain.shape, STOP, dtype=np.int8)
+        for j in _buyable(seen, gone, weighed, needed, moves):
+            value_after = values[seen | 1 << j, gone]
             if (seen, j) in moves:
-                np.matmul(moves[seen, j], values[seen | 1 << j, gone], out=gain)
+                np.matmul(moves[seen, j], value_after, out=gain)
             else:
-                np.copyto(gain, values[seen | 1 << j, gone])
+                np.copyto(gain, value_after)
             if fails[j] and not gone:
                 gain *= 1 - fails[j]
-                gain += np.multiply(values[seen, 1 << j], fails[j], out=other)
+                np.multiply(values[seen, 1 << j], fails[j], out=gain_after_failure)
+                gain += gain_after_failure
             gain -= PRICES * costs[j]
-            np.greater(gain, q, out=better)
-            np.copyto(q, gain, where=better)
-            np.copyto(best, j, where=better)
-        np.copyto(best, STOP, where=q <= 0)
-        values[seen, gone] = np.maximum(q, 0.0)
+            np.greater(gain, best_gain, out=is_better)
+            np.copyto(best_gain, gain, where=is_better)
+            np.copyto(best, j, where=is_better)
+        np.copyto(best, STOP, where=best_gain <= 0)
+        values[seen, gone] = np.maximum(best_gain, 0.0)
         actions[seen, gone] = best
     policy = Policy(m, fails, moves, actions)
-    rows, begins = _crossings(q)
+    rows, begins = _crossings(best_gain)
     first = best[rows, np.arange(len(PRICES))].astype(np.int64)
-    if needed and (first == STOP).any():  # if nothing pays, the rung that would be bought next
-        first = np.where(first == STOP, (needed & -needed).bit_length() - 1, first)
-    first = np.where(first == STOP, TERMINAL, first)
+    # if nothing pays, the rung that would be bought next: the lowest needed one, or the terminal one
+    lowest_needed = (needed & -needed).bit_length() - 1
+    first = np.where(first == STOP, lowest_needed if needed else TERMINAL, first)
     bought = policy.from_rows(rows)
     return Programme(begins, first, bought, best, values[0, 0], np.array(costs, dtype=float), policy)
 
 
-def _affordable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
-    """Returns the rungs that are informative or needed, without skipping needed ones, which would be lost."""
-    return [
-        j
-        for j in weighed
-        if not (seen | gone) >> j & 1
-        and ((seen, j) in moves or needed >> j & 1)
-        and not needed & ~seen & ((1 << j) - 1)
-    ]
+def _buyable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
+    """Returns the rungs that can be bought in a state: the informative and the needed ones, up to the lowest needed
+    rung without an answer, since a rung above would skip it. seen, gone: rungs that answered and that failed, one bit
+    each."""
+    buyable = []
+    for j in weighed:
+        is_tried = (seen | gone) >> j & 1
+        is_useful = (seen, j) in moves or needed >> j & 1
+        rungs_below = (1 << j) - 1
+        skips_needed = needed & ~seen & rungs_below
+        if not is_tried and is_useful and not skips_needed:
+            buyable.append(j)
+    return buyable
 
 
 def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
@@ -209,23 +240,28 @@ def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
     failing = [1 << j for j in rungs if fails[j]]
     states = []
     for seen in sorted(sets, key=int.bit_count, reverse=True):
-        for gone in (*(failed for failed in failing if not seen & failed), 0):
-            states.append((seen, gone))
+        states += [(seen, failed) for failed in failing if not seen & failed]
+        states.append((seen, 0))
     return states
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The purchases from each state and the transitions. m: number of rungs. fails: (m + 1,). actions: (U, prices) the
-    purchase, STOP if none pays, by the set of rungs seen and the set of failed rungs, which has at most one."""
+    """The purchases from each state, and the transitions between states. A state is the set of rungs seen and the set
+    of failed rungs, which has at most one."""
 
     m: int
+    """Number of missing rungs below the terminal one."""
     fails: Array
+    """(m + 1,) probability that a rung gives no answer, terminal rung last."""
     moves: Moves
+    """As of `moves_of`."""
     actions: Mapping[tuple[int, int], NDArray[np.int8]]
+    """By state: (U, prices) the rung to buy, TERMINAL, or STOP if nothing pays."""
 
     def ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
-        """Returns (U, columns, d) expected sums of counts, (m + 1, d), over the future purchases."""
+        """Returns (U, columns, d) expected sums of d amounts over the future purchases. columns: of PRICES. counts:
+        (m + 1, d) the amounts that each purchase adds, terminal rung last."""
         known: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):
             best = self.actions[seen, gone][:, columns]
@@ -241,54 +277,60 @@ class Policy:
         return known[0, 0]
 
     def from_rows(self, rows: RowIndices) -> Array:
-        """Returns (prices, m + 1) expected purchases of candidates that start at rows (prices,) of U, at each of
-        PRICES; one terminal purchase if none pays."""
+        """Returns (prices, m + 1) expected purchases at each of PRICES; one terminal purchase if nothing pays. rows:
+        (prices,) the row of U where the candidate starts."""
         purchases = np.zeros((len(PRICES), self.m + 1))
         begin = np.zeros((len(U), len(PRICES)))
         begin[rows, np.arange(len(PRICES))] = 1.0
-        here = {(0, 0): begin}
+        mass_by_state = {(0, 0): begin}  # (U, prices) probability of being in a state at a u
         for seen, gone in self._order():
-            if (seen, gone) not in here:
+            if (seen, gone) not in mass_by_state:
                 continue
-            mass = here.pop((seen, gone))
+            mass = mass_by_state.pop((seen, gone))
             best = self.actions[seen, gone]
             purchases[:, -1] += (mass * (best == TERMINAL)).sum(0)
-            for j, then, failed in self._next(seen, gone, best):
-                going = mass * np.equal(best, j)
-                if not (bought := going.sum(0)).any():
+            for j, answered, failed in self._next(seen, gone, best):
+                buying = mass * np.equal(best, j)
+                bought = buying.sum(0)
+                if not bought.any():
                     continue
                 purchases[:, j] += bought
                 if failed is not None:
-                    here[failed] = here.get(failed, 0.0) + self.fails[j] * going
-                    going = (1 - self.fails[j]) * going
+                    mass_by_state[failed] = mass_by_state.get(failed, 0.0) + self.fails[j] * buying
+                    buying = (1 - self.fails[j]) * buying
                 if (seen, j) in self.moves:
-                    going = self.moves[seen, j].T @ going
-                here[then] = here.get(then, 0.0) + going
+                    buying = self.moves[seen, j].T @ buying
+                mass_by_state[answered] = mass_by_state.get(answered, 0.0) + buying
         purchases[purchases.sum(1) == 0, -1] = 1.0
         return purchases
 
     def _order(self) -> list[tuple[int, int]]:
         """Returns the states, each before those that it leads to."""
-        return sorted(self.actions, key=lambda at: (at[0].bit_count(), at[1]))
+        return sorted(self.actions, key=lambda state: (state[0].bit_count(), state[1]))
 
     def _next(
         self, seen: int, gone: int, best: NDArray[np.int8]
     ) -> Iterator[tuple[int, tuple[int, int], tuple[int, int] | None]]:
-        """Yields the rungs that are bought at any u, with the state after an answer and after a failure, or None."""
+        """Yields each rung that is bought at some u, the state after its answer, and the state after its failure, which
+        is None if the rung cannot fail or another one has failed."""
         for j in range(self.m):
             if (best == j).any():
-                yield j, (seen | 1 << j, gone), (seen, 1 << j) if self.fails[j] and not gone else None
+                can_fail = self.fails[j] and not gone
+                yield j, (seen | 1 << j, gone), ((seen, 1 << j) if can_fail else None)
 
 
 def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array:
-    """Returns (2**m,) variance of the last variable after each set of m rungs. columns: of each rung."""
+    """Returns (2**m,) variance of the last variable after each set of m rungs.
+
+    covariance: (v, v) of all variables. columns: for each rung, the positions of its variables.
+    """
     total = float(covariance[-1, -1])
     left = np.full(1 << len(columns), total)
     for seen in range(1, len(left)):
         places = list[int]()
-        for j, mine in enumerate(columns):
+        for j, rung_columns in enumerate(columns):
             if seen >> j & 1:
-                places.extend(mine)
+                places.extend(rung_columns)
         if places:
             inner = covariance[np.ix_(places, places)]
             outer = covariance[places, -1]
@@ -314,14 +356,15 @@ def _move(ratio: float) -> Array:
 
 
 def _crossings(q: Array) -> tuple[RowIndices, Array]:
-    """Returns where the value of the best purchase, (U, prices), rises above 0 at each price: the row above, or the
-    last row if it never does, and u. Both ascend with the price."""
+    """Returns where the gain of the best purchase rises above 0 at each price: the row above, or the last row if it
+    never rises, and the u in between. Both ascend with the price. q: (U, prices) gains."""
     pays = q > 0
-    up = np.where(pays.any(0), pays.argmax(0), len(U) - 1)
-    low = np.maximum(up - 1, 0)
-    prices = np.arange(q.shape[1])
-    below, above = (np.maximum(q[rows, prices], -1e3) for rows in (low, up))
-    rises = above > below
-    part = np.divide(-below, above - below, out=np.ones_like(below), where=rises)
-    begins = U[low] + _STEP * np.where(rises, np.clip(part, 0, 1), 1.0)
-    return up, np.maximum.accumulate(begins + 1e-9 * prices)
+    row_above = np.where(pays.any(0), pays.argmax(0), len(U) - 1)
+    row_below = np.maximum(row_above - 1, 0)
+    columns = np.arange(q.shape[1])
+    gain_below = np.maximum(q[row_below, columns], -1e3)  # the gain is minus infinity where no purchase is possible
+    gain_above = np.maximum(q[row_above, columns], -1e3)
+    rises = gain_above > gain_below
+    fraction = np.divide(-gain_below, gain_above - gain_below, out=np.ones_like(gain_below), where=rises)
+    begins = U[row_below] + _STEP * np.where(rises, np.clip(fraction, 0, 1), 1.0)
+    return row_above, np.maximum.accumulate(begins + 1e-9 * columns)

@@ -40,7 +40,7 @@ def test_a_small_run_reports_every_time_and_byte(tmp_path: Path) -> None:
 
 
 def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priced, "AT_ONCE", 300)
+    monkeypatch.setattr(priced, "MAX_FEATURES_AT_ONCE", 300)
     state, asked = fresh(N), []
     while not state.pool.closed[:, 0].all():
         batch = state.priced.choose(state.pool, state.left)
@@ -52,7 +52,7 @@ def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indices, "AHEAD", 200)
+    monkeypatch.setattr(indices, "N_NEAR_TOP", 200)
     state = campaign(N)
     pool, rule = state.pool, state.priced
     state.buy(rule.choose(pool, state.left))

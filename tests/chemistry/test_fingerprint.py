@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, features, structure_of
+from sciagent.chemistry.fingerprint import RINGS_SPREAD, SHARE_SPREAD, SIZE_SPREAD, features, structure_of
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from tests.support.subjects import MOLECULES
 
@@ -15,9 +15,11 @@ def test_traits_are_those_that_one_counts() -> None:
     pyridine = structure_of("c1ccncc1")
     assert pyridine is not None
     size, rings, hydrogens, aromatic, unsaturated, nitrogen, oxygen, other = pyridine.traits
-    assert (size, rings) == pytest.approx((math.log(6) / SIZE, 1 / RINGS))
-    assert hydrogens == pytest.approx(5 / 6 / (2 * SHARE))
-    assert (aromatic * SHARE, unsaturated * SHARE, nitrogen * SHARE) == pytest.approx((1, 1, 1 / 6))
+    assert (size, rings) == pytest.approx((math.log(6) / SIZE_SPREAD, 1 / RINGS_SPREAD))
+    assert hydrogens == pytest.approx(5 / 6 / (2 * SHARE_SPREAD))
+    assert (aromatic * SHARE_SPREAD, unsaturated * SHARE_SPREAD, nitrogen * SHARE_SPREAD) == pytest.approx(
+        (1, 1, 1 / 6)
+    )
     assert (oxygen, other) == (0, 0)
 
 

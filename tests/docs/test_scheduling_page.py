@@ -101,22 +101,23 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
     from sciagent.scheduling.law import chain, hints
     from sciagent.scheduling.rules import priced, warm_up
 
-    fewest, most = warm_up.WARM_UP
     flat = re.sub(r"\s+", " ", TEXT)
     for text in (
-        f"costs at most {100 * priced.FREE[0]:g} % of the terminal one",
-        f"and for everybody at most {100 * priced.FREE[1]:g} % of the budget",
-        f"at up to {100 * priced.TRUSTED[0]:g} % and {100 * priced.TRUSTED[1]:g} %",
-        f"{100 * warm_up.WARM_UP_OF:g} % of the candidates go up the whole ladder",
-        f"at least {fewest}, and at most {most} and {warm_up.WARM_UP_RUNG} more for each paid rung",
-        f"from {priced.BATCH[0]} to {priced.BATCH[1]} verifications",
-        f"{100 * priced.BATCH_OF:g} % of the candidates if that is more)",
-        f"or {100 * priced.BATCH_SHARE:g} % of what was spent",
-        f"at most {100 * priced.BATCH_BELOW:g} % of what was spent goes to rungs below the terminal one",
-        f"of the first {priced.SETTLED} answers or more, then frozen",
-        f"About {100 * priced.LATER:g} % of the spend",
-        f"up to {100 * priced.EARLY:g} % for a rung that has fewer than {priced.FEW} answers beside a terminal one",
-        f"cost less than {priced.WORTH:g} verifications together",
+        f"costs at most {100 * priced.FREE_LIMITS[0]:g} % of the terminal one",
+        f"and for everybody at most {100 * priced.FREE_LIMITS[1]:g} % of the budget",
+        f"at up to {100 * priced.TRUSTED_LIMITS[0]:g} % and {100 * priced.TRUSTED_LIMITS[1]:g} %",
+        f"{100 * warm_up.WARM_UP_SHARE_OF_CANDIDATES:g} % of the candidates go up the whole ladder",
+        f"at least {warm_up.MIN_WARM_UP}, and at most {warm_up.MAX_WARM_UP} and {warm_up.EXTRA_PER_PAID_RUNG} more "
+        "for each paid rung",
+        f"from {priced.MIN_BATCH_VERIFICATIONS} to {priced.MAX_BATCH_VERIFICATIONS} verifications",
+        f"{100 * priced.BATCH_SHARE_OF_CANDIDATES:g} % of the candidates if that is more)",
+        f"or {100 * priced.BATCH_SHARE_OF_SPEND:g} % of what was spent",
+        f"at most {100 * priced.BATCH_SHARE_BELOW_TERMINAL:g} % of what was spent goes to rungs below the terminal one",
+        f"of the first {priced.MIN_DECIDED_FOR_UNIT} answers or more, then frozen",
+        f"About {100 * priced.LATER_LESSON_SHARE:g} % of the spend",
+        f"up to {100 * priced.EARLY_LESSON_SHARE:g} % for a rung that has fewer than {priced.FEW_ANSWERS} answers "
+        "beside a terminal one",
+        f"cost less than {priced.FEW_ANSWERS_COST:g} verifications together",
         f"until there are {hints.UNTIL} answers",
         f"when {hints.UNTIL} answers are there",
         f"Beyond {chain.TERMINAL_ROWS} terminal answers",

@@ -60,7 +60,7 @@ def test_the_law_expects_of_a_censored_answer_what_the_lower_rung_says() -> None
     pool, truth = ladder()
     aims, below = Aims.with_threshold(2, 1.0, 1), pool.bounds is not None and pool.bounds[:, 1] < 0
     truths = aims.truths(pool.scores)
-    fit = Priced(aims)._scratch(truths, len(truth), None)
+    fit = Priced(aims)._fit_temporary(truths, len(truth), None)
     value, error = expected_answers(pool.scores, pool.errors, pool.bounds, aims, truths, fit)
     assert error is not None and (value[below, 1] < 0).all() and (error[below, 1] > 0).all()
     assert np.array_equal(value[~below], pool.scores[~below]) and not error[~below].any()

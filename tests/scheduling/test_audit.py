@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sciagent.scheduling.audit import FAINTEST, FLOOR, lots, propensities
+from sciagent.scheduling.audit import FLOOR, MIN_P_HIT, lots, propensities
 from tests.scheduling.draws import draw
 
 Array = NDArray[np.float64]
@@ -63,7 +63,7 @@ def test_nobody_is_out_of_reach_and_the_promising_and_cheap_are_reached_first(se
     p, cost = dropped(seed)
     pi = draw(p, cost, share * cost.sum(), np.full(len(p), 0.5)).pi
     assert (pi >= min(FLOOR * share, 1) * (1 - 1e-12)).all() and (pi <= 1).all()
-    merit = np.sqrt(np.maximum(p, FAINTEST) / cost)
+    merit = np.sqrt(np.maximum(p, MIN_P_HIT) / cost)
     order = np.argsort(merit)
     assert (np.diff(pi[order]) >= -1e-12).all()
     free = (pi > pi.min() * (1 + 1e-9)) & (pi < 1)

@@ -16,7 +16,7 @@ from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left
-from sciagent.scheduling.indices import MOST_RUNGS, CandidateGroup, groups
+from sciagent.scheduling.indices import MAX_RUNGS, CandidateGroup, groups
 from sciagent.scheduling.law.chain import Chain, Forecast
 from sciagent.scheduling.law.transforms import TruthTransform
 
@@ -296,14 +296,14 @@ def test_independent_objectives_multiply_and_a_rung_that_decides_one_tells_of_bo
 
 
 def test_of_too_many_rungs_those_that_decide_an_objective_are_kept() -> None:
-    k = MOST_RUNGS + 3
+    k = MAX_RUNGS + 3
     scores = np.full((2, k), np.nan)
     pool = board_of(scores, np.tile(np.append(np.full(k - 1, 1.0), 100.0), (2, 1)))
     law = np.full((k, k), 0.3) + 0.7 * np.eye(k)
     aims = Aims((Aim((0,), 0.0, np.inf), Aim(tuple(range(k)), 0.0, np.inf)))
     chains = [Known(scores[:, :1], np.zeros(2), np.eye(1)), Known(scores, np.zeros(2), law)]
     found = look(pool, aims, (ABOVE, ABOVE), chains)
-    assert found[0].rungs == (0, *range(k - MOST_RUNGS, k - 1))
+    assert found[0].rungs == (0, *range(k - MAX_RUNGS, k - 1))
     assert (first_rung(found, 0.0, 2, k - 1) < k - 1).all()
 
 

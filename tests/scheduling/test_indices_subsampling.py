@@ -22,7 +22,7 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
     at_all = deepcopy(rule)
     at_all.choose(pool, state.left)
     assert not np.isnan(at_all.index[pool.open]).any()
-    for name, value in {"ALL": 4000, "UPPER": 1200, "DRAWN": 0.2}.items():
+    for name, value in {"MAX_ALL_EVALUATED": 4000, "N_BEST_PREDICTED": 1200, "SAMPLED_FRACTION": 0.2}.items():
         monkeypatch.setattr(indices, name, value)
     looked: list[int] = []
     monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
@@ -38,9 +38,9 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
 def test_of_many_new_candidates_all_are_looked_at() -> None:
     rng = np.random.default_rng(0)
     index = np.full(50_000, np.nan)
-    assert indices.drawn(index, rng).all(), "nothing is known of any"
+    assert indices.draw_sample(index, rng).all(), "nothing is known of any"
     index[:40_000] = 1.0
-    seen = indices.drawn(index, rng)
+    seen = indices.draw_sample(index, rng)
     assert seen[40_000:].all()
-    assert seen[:40_000].mean() == pytest.approx(indices.DRAWN, rel=0.1)
-    assert indices.drawn(index[:20_000], rng).all(), "they are not so many"
+    assert seen[:40_000].mean() == pytest.approx(indices.SAMPLED_FRACTION, rel=0.1)
+    assert indices.draw_sample(index[:20_000], rng).all(), "they are not so many"

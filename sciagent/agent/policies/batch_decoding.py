@@ -26,13 +26,13 @@ class BatchLimits(NamedTuple):
     """The sizes of batches."""
 
     rows: int = 32
-    """Most prompts at once."""
+    """Largest number of prompts at once."""
     tokens: int = 1 << 16
-    """Most tokens, of all prompts and answers at once, whose keys and values are kept."""
+    """Largest number of tokens, of all prompts and answers at once, whose keys and values are kept."""
     chunk: int = CHUNK
-    """Most prompt tokens that are computed at once."""
+    """Largest number of prompt tokens that are computed at once."""
     shared: float = 0.5
-    """Least share of its tokens that a prompt has in common with the others of its batch."""
+    """Smallest share of its tokens that a prompt has in common with the others of its batch."""
 
 
 def limits_of(model: Any) -> BatchLimits:
@@ -49,7 +49,8 @@ def limits_of(model: Any) -> BatchLimits:
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     memory = torch.cuda.get_device_properties(model.device).total_memory // 4
-    return BatchLimits(256, memory // (8 * config.num_hidden_layers * heads * width), 1 << 15, 0.0)
+    bytes_per_token = 4 * 2 * config.num_hidden_layers * heads * width  # a key and a value, 4 bytes a number
+    return BatchLimits(rows=256, tokens=memory // bytes_per_token, chunk=1 << 15, shared=0.0)
 
 
 class WantedAnswer(NamedTuple):
@@ -71,22 +72,23 @@ def batches(wanted: Sequence[WantedAnswer], limits: BatchLimits) -> list[Sequenc
     """
     parts: list[list[WantedAnswer]] = [[]]
     longest = 0
-    for each in wanted:
-        longest = max(longest, len(each.prompt) + each.limit)
-        if _begins_anew(parts[-1], each, longest, limits):
+    for answer in wanted:
+        n_tokens = len(answer.prompt) + answer.limit
+        longest = max(longest, n_tokens)
+        if _begins_new_part(parts[-1], answer, longest, limits):
             parts.append([])
-            longest = len(each.prompt) + each.limit
-        parts[-1].append(each)
+            longest = n_tokens
+        parts[-1].append(answer)
     return [part for part in parts if part]
 
 
-def _begins_anew(part: Sequence[WantedAnswer], each: WantedAnswer, longest: int, limits: BatchLimits) -> bool:
-    """Returns whether an answer does not belong to a part. longest: most tokens of a prompt and its answer."""
+def _begins_new_part(part: Sequence[WantedAnswer], answer: WantedAnswer, longest: int, limits: BatchLimits) -> bool:
+    """Returns whether an answer does not belong to a part. longest: tokens of the longest prompt with its answer."""
     if not part:
         return False
     is_full = len(part) == limits.rows or longest * (len(part) + 1) > limits.tokens
-    shorter = min(len(part[0].prompt), len(each.prompt))
-    return is_full or shared_prefix(part[0].prompt, each.prompt) < limits.shared * shorter
+    shorter = min(len(part[0].prompt), len(answer.prompt))
+    return is_full or shared_prefix(part[0].prompt, answer.prompt) < limits.shared * shorter
 
 
 def can_batch(config: Any) -> bool:
@@ -103,41 +105,44 @@ class BatchDecoder:
         self._ends = ends
         self._go_on = go_on
         self.limits = limits_of(model)
-        self._prefix: list[int] = []  # ids of the last common beginning,
-        self._kept: Any = None  # and their keys and values
-        self._cache: Any = None
+        self._prefix: list[int] = []  # ids of the last common beginning
+        self._prefix_cache: Any = None  # keys and values of these ids
+        self._cache: Any = None  # keys and values of the batch
         self._mask: Any = None  # (rows, tokens so far) whether a token may be attended to
 
     def draw(self, wanted: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
         """Draws the answers, in order. A grammar that fails ends its own answer alone."""
         import torch
 
-        rows = [_Row(each, self._ends, self._model.device, place) for place, each in enumerate(wanted)]
-        going = rows
+        rows = [_Row(answer, self._ends, self._model.device, place) for place, answer in enumerate(wanted)]
         with torch.inference_mode():
-            logits = self._after_prompts([each.prompt for each in wanted], max(each.limit for each in wanted))
+            longest_answer = max(answer.limit for answer in wanted)
+            logits = self._after_prompts([answer.prompt for answer in wanted], longest_answer)
             graph = None
             if can_graph(self._cache, self._model.device):
                 graph = TokenGraph(self._model, self._cache, self._mask)
-            while going := _taken(going, logits):
+            unfinished = _draw_next(rows, logits)
+            while unfinished:
                 self._go_on()
                 if graph is None:
-                    logits = self._after_tokens(going)
+                    logits = self._after_tokens(unfinished)
                 else:
-                    logits = graph.logits(*self._last(rows))[[row.place for row in going]]
+                    ids, places = self._last(rows)
+                    logits = graph.logits(ids, places)[[row.place for row in unfinished]]
+                unfinished = _draw_next(unfinished, logits)
         self._cache = None
         self._mask = None
         return [row.drawn if row.fault is None else row.fault for row in rows]
 
-    def _after_tokens(self, going: Sequence[_Row]) -> Any:
-        """Returns (n, v) logits after the last tokens of the answers that go on. The others are dropped."""
+    def _after_tokens(self, unfinished: Sequence[_Row]) -> Any:
+        """Returns (n, v) logits after the last tokens of the n unfinished answers. Drops the rows of the others."""
         import torch
 
-        if len(going) < len(self._mask):
-            self._keep([row.place for row in going])
-            for place, row in enumerate(going):
+        if len(unfinished) < len(self._mask):
+            self._keep([row.place for row in unfinished])
+            for place, row in enumerate(unfinished):
                 row.place = place
-        ids, places = self._last(going)
+        ids, places = self._last(unfinished)
         return self._forward(ids, torch.ones_like(ids), places)
 
     def _last(self, rows: Sequence[_Row]) -> tuple[Any, Any]:
@@ -149,7 +154,7 @@ class BatchDecoder:
         return ids, torch.tensor([[row.length - 1] for row in rows], device=device)
 
     def _after_prompts(self, prompts: Sequence[list[int]], limit: int) -> Any:
-        """Returns (rows, v) logits after the prompts. limit: most tokens of an answer."""
+        """Returns (rows, v) logits after the prompts. limit: largest number of tokens of an answer."""
         import torch
 
         from sciagent.agent.policies.decoding import reserved
@@ -157,15 +162,17 @@ class BatchDecoder:
         device = self._model.device
         n = len(prompts)
         shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
-        shared = min(shared, min(map(len, prompts)) - 1)  # the last token is computed for each, since it has the logits
+        shortest = min(map(len, prompts))
+        shared = min(shared, shortest - 1)  # the last token is computed for each prompt, since its logits are needed
         self._begin(prompts[0][:shared])
-        rests = [prompt[shared:] for prompt in prompts]
-        width = max(map(len, rests))
+        own_parts = [prompt[shared:] for prompt in prompts]
+        width = max(map(len, own_parts))
         self._cache = reserved(self._cache, n, shared + width + limit)
         self._mask = self._mask.expand(n, -1)
-        pads = [width - len(rest) for rest in rests]
-        ids = torch.tensor([[0] * pad + rest for pad, rest in zip(pads, rests, strict=True)], device=device)
-        columns = torch.arange(width, device=device)[None] - torch.tensor(pads, device=device)[:, None]
+        n_padding = [width - len(part) for part in own_parts]
+        padded = [[0] * n_pad + part for n_pad, part in zip(n_padding, own_parts, strict=True)]
+        ids = torch.tensor(padded, device=device)
+        columns = torch.arange(width, device=device)[None] - torch.tensor(n_padding, device=device)[:, None]
         mask = (columns >= 0).long()
         places = shared + columns.clamp(min=0)
         step = max(1, self.limits.chunk // n)
@@ -176,27 +183,29 @@ class BatchDecoder:
         return logits
 
     def _begin(self, prefix: list[int]) -> None:
-        """Computes what all prompts begin with, from where it differs from that of the last batch, and keeps it."""
+        """Computes the common beginning of all prompts, and keeps its keys and values. The part that it shares with the
+        last batch's common beginning is not computed again."""
         import torch
         from transformers import DynamicCache
 
         device = self._model.device
         known = shared_prefix(self._prefix, prefix)
-        self._cache = self._kept
-        self._kept = None
-        self._prefix = []  # an error leaves nothing that is half made
+        self._cache = self._prefix_cache
+        self._prefix_cache = None
+        self._prefix = []  # an error leaves no incomplete prefix behind
         if self._cache is None or not known:
             self._cache = DynamicCache(config=self._model.config)
             known = 0
-        elif over := self._cache.get_seq_length() - known:
-            self._cache.crop(-over)  # a negative number crops from the end
+        n_surplus = self._cache.get_seq_length() - known
+        if n_surplus:
+            self._cache.crop(-n_surplus)  # a negative number crops from the end
         self._mask = torch.ones((1, known), dtype=torch.long, device=device)
         for begin in range(known, len(prefix), self.limits.chunk):
             self._go_on()
             ids = torch.tensor([prefix[begin : begin + self.limits.chunk]], device=device)
             places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
             self._forward(ids, torch.ones_like(ids), places)
-        self._kept = self._cache
+        self._prefix_cache = self._cache
         self._prefix = prefix
 
     def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
@@ -216,19 +225,19 @@ class BatchDecoder:
         return out.logits[:, -1].float()
 
     def _keep(self, places: Sequence[int]) -> None:
-        """Drops the rows whose answers are complete."""
+        """Keeps these rows of the cache and the mask, and drops the others."""
         import torch
 
-        kept = torch.tensor(places, device=self._model.device)
-        self._cache.batch_select_indices(kept)
-        self._mask = self._mask[kept]
+        rows = torch.tensor(places, device=self._model.device)
+        self._cache.batch_select_indices(rows)
+        self._mask = self._mask[rows]
 
 
 class _Row:
     """One answer in the making."""
 
     def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any, place: int) -> None:
-        """place: in the tensors of the batch."""
+        """place: the row's number in the tensors of the batch."""
         self._prompt = wanted.prompt
         self.place = place
         self.draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
@@ -249,15 +258,16 @@ class _Row:
         return len(self._prompt) + len(self.drawn.ids)
 
 
-def _taken(rows: Sequence[_Row], logits: Any) -> list[_Row]:
-    """Draws the next token of each answer; returns those that go on. logits: (rows, v)."""
-    kept = []
-    for row, going in zip(rows, take_all([row.draw for row in rows], logits), strict=True):
-        if isinstance(going, PolicyError):
-            row.fault = going
-        elif going:
-            kept.append(row)
-    return kept
+def _draw_next(rows: Sequence[_Row], logits: Any) -> list[_Row]:
+    """Draws the next token of each answer. Returns the rows whose answers go on after it. logits: (rows, v)."""
+    results = take_all([row.draw for row in rows], logits)
+    unfinished = []
+    for row, result in zip(rows, results, strict=True):
+        if isinstance(result, PolicyError):
+            row.fault = result
+        elif result:
+            unfinished.append(row)
+    return unfinished
 
 
 CAPTURING = threading.Lock()  # one graph at a time is made in a process
@@ -280,42 +290,45 @@ class TokenGraph:
         self._mask = torch.zeros((rows, 1, 1, layers[0].room), dtype=torch.bool, device=mask.device)
         self._mask[:, 0, 0, :seen] = mask.bool()
         self._at = torch.full((1,), seen, device=mask.device)
-        self._ids, self._places = (torch.zeros((rows, 1), dtype=torch.long, device=mask.device) for _ in range(2))
+        self._ids = torch.zeros((rows, 1), dtype=torch.long, device=mask.device)
+        self._places = torch.zeros_like(self._ids)
         for layer in layers:
             layer.write_at(self._at)
         self._graph: Any = None
-        self._begun = False
+        self._is_warmed_up = False
         self._logits: Any = None
 
     def logits(self, ids: Any, places: Any) -> Any:
-        """Returns (rows, v) logits after one more token of each row, in single precision; the next call writes over
+        """Returns (rows, v) logits after one more token of each row, in single precision. The next call overwrites
         them. ids, places: (rows, 1) the tokens and their positions."""
         self._ids.copy_(ids)
         self._places.copy_(places)
-        if self._begun and self._graph is None and self._ids.is_cuda:
-            self._graph = self._captured()
+        if self._is_warmed_up and self._graph is None and self._ids.is_cuda:
+            self._graph = self._capture()
         if self._graph is not None:
             self._graph.replay()
         else:
-            self._begun = True  # the first token also makes what a graph cannot make: workspaces, tables of kernels
-            self._logits = self._computed()
+            # the first token also makes workspaces and tables of kernels, which a graph cannot make
+            self._is_warmed_up = True
+            self._logits = self._compute_logits()
         return self._logits
 
-    def _captured(self) -> Any:
+    def _capture(self) -> Any:
         """Returns the graph of the computation, whose logits are written anew by each replay."""
         graph = torch.cuda.CUDAGraph()
         # inside a graph, weights in another precision are converted for each token
-        kept = torch.is_autocast_cache_enabled()
+        was_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
         try:
-            # while another thread may train on the same GPU
+            # `thread_local`, since another thread may train on the same GPU
             with CAPTURING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self._logits = self._computed()
+                self._logits = self._compute_logits()
         finally:
-            torch.set_autocast_cache_enabled(kept)
+            torch.set_autocast_cache_enabled(was_enabled)
         return graph
 
-    def _computed(self) -> Any:
+    def _compute_logits(self) -> Any:
+        """Returns (rows, v) logits after the tokens in `_ids`, and moves the place of the next token on by one."""
         self._mask.index_fill_(3, self._at, True)
         out = self._model(
             input_ids=self._ids,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -55,14 +55,14 @@ class AnswerDraw:
 
     def take(self, logits: Any) -> bool:
         """Draws the next token; returns whether the answer goes on after it. logits: (v,). Raises PolicyError."""
-        going = take_all([self], logits[None])[0]
-        if isinstance(going, PolicyError):
-            raise going
-        return going
+        [result] = take_all([self], logits[None])
+        if isinstance(result, PolicyError):
+            raise result
+        return result
 
     def add_noise(self, row: Any) -> None:
-        """Fills (v,) with exponential random numbers of this answer. The chances divided by them are largest at the
-        drawn token, as in `torch.multinomial`."""
+        """Fills a row, (v,), with exponential random numbers of this answer. The drawn token is the one with the
+        largest quotient of its probability and its number, as in `torch.multinomial`."""
         row.exponential_(generator=self._random)
 
     def add(self, token: int, logprob: float, chance: float, is_forced: bool) -> bool:
@@ -80,25 +80,30 @@ class AnswerDraw:
 
 
 def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyError]:
-    """Draws the next token of n answers; returns for each whether it goes on after it, or its error.
+    """Draws the next token of n answers. Returns for each answer whether it goes on after the token, or its error.
 
-    On a GPU the process waits once for all of them. logits: (n, v).
+    On a GPU the process waits once for all answers. logits: (n, v).
     """
     import torch
 
     results: list[bool | PolicyError] = [False] * len(draws)
-    allowed = _allowed(draws, logits, results)
-    p = chances(logits, allowed, logits.new_tensor([draw.temperature for draw in draws])[:, None])
+    allowed, errors = _allowed(draws, logits)
+    for place, error in errors.items():
+        results[place] = error
+    temperatures = logits.new_tensor([draw.temperature for draw in draws])[:, None]
+    p = chances(logits, allowed, temperatures)
     noise = torch.empty_like(p)
     for draw, row in zip(draws, noise, strict=True):
         draw.add_noise(row)
     tokens = (p / noise).argmax(dim=-1, keepdim=True)
     logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens)
     forced = torch.zeros_like(tokens) if allowed is None else allowed.sum(dim=-1, keepdim=True) == 1
+    # one tensor, so that a GPU is waited for once
     drawn_rows = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double(), forced], dim=1).tolist()
-    for place, (draw, (token, logprob, chance, is_forced)) in enumerate(zip(draws, drawn_rows, strict=True)):
-        if results[place]:
+    for place, draw in enumerate(draws):
+        if place in errors:
             continue
+        token, logprob, chance, is_forced = drawn_rows[place]
         if not chance > 0:
             raise RuntimeError("the model gives no finite probabilities")
         try:
@@ -108,18 +113,17 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
     return results
 
 
-def _allowed(draws: Sequence[AnswerDraw], logits: Any, results: list[bool | PolicyError]) -> Any | None:
-    """Returns (n, v) booleans, the tokens that may come next, on the device of the logits; None where no answer has a
-    grammar. Errors go to `results`."""
+def _allowed(draws: Sequence[AnswerDraw], logits: Any) -> tuple[Any | None, Mapping[int, PolicyError]]:
+    """Returns (n, v) booleans, the tokens that may come next, on the device of the logits; None if no answer has a
+    grammar. Also returns the errors of grammars, by the position of the answer."""
     import torch
 
     answers = {place: draw.answer for place, draw in enumerate(draws) if draw.answer is not None}
     if not answers:
-        return None
+        return None, {}
     bits = all_allowed(len(draws), logits.shape[-1])
-    for place, error in allow_next(answers, bits).items():
-        results[place] = error
-    return unpacked(torch.from_numpy(bits).to(logits.device), logits.shape[-1])
+    errors = allow_next(answers, bits)
+    return unpacked(torch.from_numpy(bits).to(logits.device), logits.shape[-1]), errors
 
 
 class Decoder:
@@ -138,13 +142,13 @@ class Decoder:
         """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached."""
         import torch
 
-        begun = AnswerDraw(sampling, limit, self.ends, answer, self.model.device)
+        answer_draw = AnswerDraw(sampling, limit, self.ends, answer, self.model.device)
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
-            while begun.take(logits):
+            while answer_draw.take(logits):
                 self.go_on()
-                logits = self._forward([begun.drawn.ids[-1]])
-        return begun.drawn
+                logits = self._forward([answer_draw.drawn.ids[-1]])
+        return answer_draw.drawn
 
     def _after_prompt(self, prompt: list[int]) -> Any:
         """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""
@@ -152,9 +156,11 @@ class Decoder:
 
         # the last token is always computed, since its logits were not kept
         self.reused = shared_prefix(self._seen, prompt[:-1])
-        if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
-            if over := len(self._seen) - self.reused:
-                self._cache.crop(-over)  # a negative number crops from the end
+        is_sliding = self._cache is not None and any(getattr(one, "is_sliding", False) for one in self._cache.layers)
+        if self.reused and not is_sliding:
+            n_surplus = len(self._seen) - self.reused
+            if n_surplus:
+                self._cache.crop(-n_surplus)  # a negative number crops from the end
         else:  # a sliding window has dropped the entries that a crop would need
             self.reused = 0
             self._cache = DynamicCache(config=self.model.config)
@@ -220,8 +226,9 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         self.is_initialized = True
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Writes the keys and values of new tokens, each (rows, heads, tokens, numbers of a head); the same ones for
-        all rows if they are given for one. Returns those of all tokens so far. Raises RuntimeError without room."""
+        """Writes the keys and values of new tokens, each (rows, heads, tokens, numbers of a head), or (1, …) to write
+        the same ones to all rows. Returns the keys and values of all tokens so far. Raises RuntimeError without
+        room."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self._at is not None:
@@ -236,8 +243,8 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         return self.keys, self.values
 
     def write_at(self, at: Any) -> None:
-        """Writes one token of each row from now on, at a place that a tensor of one number holds. Then the whole buffer
-        is shown: a mask has to say what is in it."""
+        """Makes the layer write one token of each row at a time, at the place that `at` holds, a tensor of one number.
+        From then on the layer shows its whole buffer, and a mask has to say which tokens are in it."""
         for buffer in self._buffers:
             buffer[:, :, self._length :] = 0  # attention multiplies what the mask hides by 0, which must not be nan
         self._at = at
@@ -254,7 +261,10 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         self._show()
 
     def _show(self) -> None:
-        self.keys, self.values = (buffer[:, :, : self._length] for buffer in self._buffers)
+        """Shows the first tokens of the buffers as keys and values."""
+        keys, values = self._buffers
+        self.keys = keys[:, :, : self._length]
+        self.values = values[:, :, : self._length]
 
 
 def reserved(cache: Any, rows: int, room: int) -> Any:

@@ -62,7 +62,9 @@ def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
             return strike(storable(value))
         if isinstance(value, dict):
             return {clean(name): clean(entry) for name, entry in value.items()}
-        return [clean(entry) for entry in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [clean(entry) for entry in value]
+        return value
 
     try:
         answer = clean(json.loads(text))
@@ -87,32 +89,46 @@ def sampled_of(
     """Returns the sampled message of an answer. name: the requested model. with_tools: whether tools were offered.
     engine: what enforced a schema. Raises ValueError if the answer has no message or malformed calls."""
     choices = answer.get("choices")
-    choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
+    choice = _json_object(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
         raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
-    given = choice["message"]
-    content = _text(given.get("content"))
-    calls = _calls(given.get("tool_calls"))
-    visible, thinking = split_thinking(content)
-    thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
-    message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
-    finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
-    grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, calls, content))
+    message = _message(choice["message"])
+    finish = "calls" if message.calls else "stop"
+    if choice.get("finish_reason") == "length":
+        finish = "length"
+    content = _text(choice["message"].get("content"))
+    grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, message.calls, content))
     mode = _mode(sampling, grammar, source)
     is_known = engine is not None and sampling.schema is not None
     tokens = _tokens(answer, choice, grammar, sampling, mode, is_known)
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
-    prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
-    output_tokens = _count(usage.get("completion_tokens")) or len(tokens.output_ids if tokens else ())
+    prompt_tokens = _token_count(usage.get("prompt_tokens"))
+    output_tokens = _token_count(usage.get("completion_tokens"))
+    if tokens is not None:  # for a server that states no counts
+        prompt_tokens = prompt_tokens or len(tokens.prompt_ids)
+        output_tokens = output_tokens or len(tokens.output_ids)
     policy = (_text(answer.get("model")) or name)[:200]
     return Sampled(message, finish, tokens, policy, prompt_tokens, output_tokens, seconds, grammar=grammar)
 
 
+def _message(given: Mapping[str, Any]) -> Message:
+    """Returns the model's message with its thinking and calls. given: the message of an answer. Raises ValueError if
+    the calls are malformed."""
+    visible, thinking = split_thinking(_text(given.get("content")))
+    thought_in = ""
+    for field in THOUGHTS:
+        if _text(given.get(field)):
+            thought_in = field
+            thinking = _text(given[field])
+            break
+    return Message("assistant", visible, thinking, _calls(given.get("tool_calls")), thought_in=thought_in)
+
+
 def _restricts_calls(sampling: Sampling, calls: tuple[ToolCall, ...], content: str) -> bool:
-    """Whether a grammar restricted an answer to which tools were offered. That of strict tools begins with a call; the
-    text of an incomplete call stays in the content."""
-    begun = bool(calls) or "tool_call" in content or "<function" in content
-    return sampling.call or (sampling.strict and begun)
+    """Returns whether a grammar restricted an answer for which tools were offered. The grammar of strict tools begins
+    with a call; the text of an incomplete call stays in the content."""
+    has_begun_call = bool(calls) or "tool_call" in content or "<function" in content
+    return sampling.call or (sampling.strict and has_begun_call)
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:
@@ -123,17 +139,19 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
         raise ValueError("its tool_calls are no list; send a list of calls, or none")
     calls = []
     for place, entry in enumerate(given[:MAX_CALLS]):
-        call = _entry(entry, "tool_calls")
-        function = _entry(call.get("function") or {}, "tool_calls.function")
-        arguments = function.get("arguments")
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
-        calls.append(ToolCall(_text(call.get("id"))[:200] or f"call-{place}", _text(function.get("name")), written))
+        call = _json_object(entry, "tool_calls")
+        function = _json_object(call.get("function") or {}, "tool_calls.function")
+        arguments = function.get("arguments") or ""
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments)
+        call_id = _text(call.get("id"))[:200] or f"call-{place}"
+        calls.append(ToolCall(call_id, _text(function.get("name")), arguments))
     return tuple(calls)
 
 
 def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
-    """Returns the distribution of the log-probabilities. vLLM applies the grammar before it takes even raw ones. At
-    temperature 1, raw and processed differ in nothing else."""
+    """Returns the distribution of the log-probabilities. vLLM applies the grammar first, also for raw ones. At
+    temperature 1, raw and processed log-probabilities do not differ otherwise."""
     if sampling.temperature != 1 and source != "raw":
         return source or "unknown"
     return "masked" if grammar else "raw"
@@ -150,7 +168,7 @@ def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode, is_known:
 
 
 def _is_behaviour(sampling: Sampling, mode: LogprobMode) -> bool:
-    """Whether the log-probabilities are those of the distribution that the tokens were drawn from."""
+    """Returns whether the log-probabilities are those of the distribution that the tokens were drawn from."""
     return mode == "processed" or (sampling.temperature == 1 and mode in ("raw", "masked"))
 
 
@@ -188,23 +206,30 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...] | None:
 
 
 def _are_ids(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(id_) is int and 0 <= id_ < 1 << 31 for id_ in value)
+    """Returns whether the value is a list of token ids that is not empty."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(type(id_) is int and 0 <= id_ < 1 << 31 for id_ in value)
 
 
-def _entry(value: object, where: str) -> Mapping[str, Any]:
+def _json_object(value: object, where: str) -> Mapping[str, Any]:
+    """Returns the value if it is a JSON object. where: its place in the answer. Raises ValueError."""
     if not isinstance(value, dict):
         raise ValueError(f"an entry of its {where} is no JSON object")
     return value
 
 
 def _text(value: object) -> str:
+    """Returns at most MAX_CONTENT characters of a text; an empty text for any other value."""
     return value[:MAX_CONTENT] if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
+def _token_count(value: object) -> int:
+    """Returns the number of tokens that a server states; 0 for a value that is no such number."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else 0
 
 
+CLOSING_SECONDS = 5.0  # longest wait for open requests to end
 MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
 # options without which a server can be asked as well; the first one that an error names is left out
 OPTIONAL = (
@@ -253,7 +278,7 @@ class EndpointPolicy:
         self._timeout = timeout
         self._grammar = grammar
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
-        self._refused: dict[str, str] = {}  # what the server said, by request option that it does not support
+        self._refused: dict[str, str] = {}  # by unsupported request option: what the server said of it
         hooks: Any = {"response": [bound]}
         try:
             # `Asking` repeats questions itself, with pauses, so the client must not
@@ -321,8 +346,8 @@ class EndpointPolicy:
     def _with_template(
         self, sampled: Sampled, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
     ) -> Sampled:
-        """Returns the answer with the hash of its chat template, if that is known, and whether the prompt is what the
-        template makes of the messages, which is compared for the first answer only."""
+        """Returns the answer with two facts on its prompt: the hash of the chat template, if it is known, and whether
+        the prompt is what the template makes of the messages. The prompt is compared for the first answer only."""
         if sampled.tokens is None:
             return sampled
         tokens = sampled.tokens
@@ -361,9 +386,10 @@ class EndpointPolicy:
             except openai.APIStatusError as error:
                 status = error.status_code
                 message = self._strike(_words(error))
-                if (option := _refused_option(status, message, _options(adapted), refused)) is None:
-                    again = status in (408, 409, 429) or status >= 500
-                    raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=again) from error
+                option = _refused_option(status, message, _options(adapted), refused)
+                if option is None:
+                    may_pass = status in (408, 409, 429) or status >= 500
+                    raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=may_pass) from error
                 refused[option] = storable(message)[:300]
             except openai.APIConnectionError as error:
                 cause = self._strike(str(error.__cause__ or error))[:300]
@@ -376,12 +402,14 @@ class EndpointPolicy:
                 return text, refused
 
     def _wait_for(self, request: Mapping[str, Any]) -> str:
-        async def asked() -> str:
+        """Sends a request, and returns the body of the answer."""
+
+        async def answer_text() -> str:
             async with asyncio.timeout(self._timeout):
                 response = await self._client.chat.completions.with_raw_response.create(**request)
                 return str(response.text)
 
-        return self._submit(asked()).result()
+        return self._submit(answer_text()).result()
 
     def _submit(self, coroutine: Coroutine[Any, Any, str]) -> concurrent.futures.Future[str]:
         """Starts a coroutine in the event loop, whose thread is started at the first request.
@@ -406,19 +434,21 @@ class EndpointPolicy:
         if loop is None:
             return
         with contextlib.suppress(concurrent.futures.TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._give_up(), loop).result(5.0)
+            asyncio.run_coroutine_threadsafe(self._cancel_requests(), loop).result(CLOSING_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
 
-    async def _give_up(self) -> None:
+    async def _cancel_requests(self) -> None:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await self._client.close()
 
 
 def _words(error: Any) -> str:
-    """Returns what a server said in an answer with an error status: its message, or else the body of the answer."""
+    """Returns what a server said in an answer with an error status: its message, or its body if the message says only
+    the status."""
     message = str(error)
-    if error.body is None or re.fullmatch(r"Error code: [0-9]+", message.strip()) is None:
+    says_only_status = re.fullmatch(r"Error code: [0-9]+", message.strip()) is not None
+    if error.body is None or not says_only_status:
         return message
     return f"{message} - {json.dumps(error.body, ensure_ascii=False)[:2000]}"
 

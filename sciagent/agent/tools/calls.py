@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 8  # calls carried out per answer
 SHOWN = 8  # best candidates that the opening of an episode lists, as #1, #2 and so on
-MOST_NUMBERS = 64  # that a structured answer may name
+MAX_NUMBERS = 64  # largest number of numbered candidates that a structured answer may name
 GRAMMARS = ("llguidance", "xgrammar")  # libraries that restrict answers to a schema
 
 
@@ -96,14 +96,12 @@ class Toolbox:
         subject: Subject | None = None,
     ) -> None:
         self._subject = subject or subject_of(MOLECULE_KIND)
-        instead = {tool.name: tool for tool in predicting_tools_of(self._subject)} if predict else {}
-        chosen = [instead.get(tool.name, tool) for tool in tools_of(self._subject) if tool.name in names]
-        most = min(SHOWN + turns, MOST_NUMBERS)
-        held = (
-            partial(_by_number, most=most, one=self._subject.words.one)
-            if (structured if ranks is None else ranks)
-            else dict[str, Any]
-        )
+        predicting = {tool.name: tool for tool in predicting_tools_of(self._subject)} if predict else {}
+        chosen = [predicting.get(tool.name, tool) for tool in tools_of(self._subject) if tool.name in names]
+        self._ranks = structured if ranks is None else ranks
+        restricted: Callable[[JsonSchemaValue], JsonSchemaValue] = dict
+        if self._ranks:
+            restricted = partial(_by_number, most=min(SHOWN + turns, MAX_NUMBERS), one=self._subject.words.one)
         self._limits = needed_edits(self._subject).limits() if limits is None else limits
         self._structured = structured
         self._foreign = foreign
@@ -111,14 +109,14 @@ class Toolbox:
         self._registry = Registry(chosen, self._others)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
-        offered = [*(held(tool.schema) for tool in chosen), *(tool.schema for tool in self._others.values())]
+        offered = [restricted(tool.schema) for tool in chosen]
+        offered += [tool.schema for tool in self._others.values()]
         if not strict:
             offered = [{**tool, "function": {**tool["function"], "strict": False}} for tool in offered]
         self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
-        self.answer_schema = held(call_schema(chosen))
+        self.answer_schema = restricted(call_schema(chosen))
         """Schema of a structured answer."""
-        self._ranks = structured if ranks is None else ranks
 
     def content(self, required: bool) -> dict[str, Any]:
         """Returns what was offered and what restricted an answer, as the ledger keeps it. required: whether an answer
@@ -164,28 +162,40 @@ class Toolbox:
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults((), (Message("user", reply),), finished=False)
-        done = list[Mapping[str, Any]]()
+        records = list[Mapping[str, Any]]()
         replies = list[Message]()
         known = list(numbered)
         finished = False
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
-                seen = Observation(False, f"error: more than {MAX_CALLS} calls in one answer; this one was left out")
+                text = f"error: more than {MAX_CALLS} calls in one answer; this one was left out"
+                observation = Observation(False, text)
             elif call.name in self._others:
-                seen = (fetched or {}).get(place, _NOT_FETCHED)
+                observation = (fetched or {}).get(place, _NOT_FETCHED)
             else:
-                more = {"seed": seed + place, "limits": self._limits, "numbered": known, "subject": self._subject}
-                seen = self._registry.call(call.name, call.arguments, bench, **more)
-            done.append(call_record(call.name, call.arguments, seen))
+                observation = self._registry.call(
+                    call.name,
+                    call.arguments,
+                    bench,
+                    seed=seed + place,
+                    limits=self._limits,
+                    numbered=known,
+                    subject=self._subject,
+                )
+            records.append(call_record(call.name, call.arguments, observation))
             role: Role = "tool" if message.calls else "user"
-            replies.append(Message(role, seen.text, call_id=call.id if message.calls else "", name=call.name[:64]))
-            if finished := seen.ended:
+            call_id = call.id if message.calls else ""
+            replies.append(Message(role, observation.text, call_id=call_id, name=call.name[:64]))
+            finished = observation.ended
+            if finished:
                 break
-        return ToolResults(done, tuple(replies), finished, tuple(known[len(numbered) :]))
+        newly_numbered = known[len(numbered) :]
+        return ToolResults(records, tuple(replies), finished, tuple(newly_numbered))
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
         """Returns the calls of an answer. A JSON object as content, as in structured answers, is one call."""
-        if message.calls or (not self._structured and not message.content.lstrip().startswith("{")):
+        may_be_json = self._structured or message.content.lstrip().startswith("{")
+        if message.calls or not may_be_json:
             return message.calls
         try:
             given = read_arguments(message.content)

@@ -23,9 +23,9 @@ from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # largest number of (what, site) pairs that a call tries
 MAX_NEIGHBOURS = 12
-CROSSES = 8  # children that a crossover tries in search of an unknown candidate
+CROSS_TRIES = 8  # children that a crossover tries in search of an unknown candidate
 MAX_SITE = 400
-MAX_RESULTS = 8  # most lines on what inline rungs measured
+MAX_RESULTS = 8  # largest number of lines on what inline rungs measured
 
 Where = Annotated[
     int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
@@ -64,7 +64,8 @@ def modify(run: ToolContext, parent: str, edit: str, what: str | None = None, wh
             for child in products:
                 yield ProposalIn(child, (run.bench.key_of(origin),), f"modify: {edit} {group}".strip())
 
-    if (child := _first_new(children(), run)) is None:
+    child = _first_new(children(), run)
+    if child is None:
         raise CallError(_why_not(origin, f"{edit} {what or ''}".strip(), named_edit, where, run))
     return _proposed(run, child)
 
@@ -72,18 +73,22 @@ def modify(run: ToolContext, parent: str, edit: str, what: str | None = None, wh
 def crossover(run: ToolContext, first: str, second: str) -> Observation:
     """Join a part of one {one} to a part of another and propose the child in the same call. Chance chooses where
     they are cut."""
-    parents = _editable(first, run), _editable(second, run)
-    pair = run.subject.notation(parents[0]), run.subject.notation(parents[1])
-    keys = tuple(run.bench.key_of(each) for each in parents)
+    first_parent = _editable(first, run)
+    second_parent = _editable(second, run)
+    pair = run.subject.notation(first_parent), run.subject.notation(second_parent)
+    keys = (run.bench.key_of(first_parent), run.bench.key_of(second_parent))
     rng = random.Random(f"crossover {run.seed}")
 
     def children() -> Iterator[ProposalIn]:
-        for _ in range(CROSSES):
-            if (product := run.edits.cross(pair, rng, run.bounds)) is None:
+        for _ in range(CROSS_TRIES):
+            product = run.edits.cross(pair, rng, run.bounds)
+            if product is None:
                 return
-            yield ProposalIn(product[0], keys, f"crossover: {product[1]}")
+            text, operation = product
+            yield ProposalIn(text, keys, f"crossover: {operation}")
 
-    if (child := _first_new(children(), run)) is None:
+    child = _first_new(children(), run)
+    if child is None:
         raise CallError("these two give no child within the limits; take others, or `modify` one of them")
     return _proposed(run, child)
 
@@ -105,11 +110,15 @@ def neighbours(
     rows: dict[str, tuple[str, EditSite]] = {}
     for turn in range(TRIES):
         for name in names:
-            if turn < len(queues[name]) and len(rows) < n:
-                what, site = queues[name][turn]
-                products = run.edits.children(notation, name, what or None, site.number, run.bounds)
-                if products and (child := rng.choice(products)) not in rows:
-                    rows[child] = (f"{name} {what}".strip(), site)
+            if turn >= len(queues[name]) or len(rows) >= n:
+                continue
+            what, site = queues[name][turn]
+            products = run.edits.children(notation, name, what or None, site.number, run.bounds)
+            if not products:
+                continue
+            child = rng.choice(products)
+            if child not in rows:
+                rows[child] = (f"{name} {what}".strip(), site)
     shown = run.subject.shown
     if not rows:
         raise CallError(f"no edit fits {shown(notation)} within the limits; take another {run.subject.words.one}")
@@ -121,13 +130,16 @@ def neighbours(
 
 
 def _editable(reference: str, run: ToolContext) -> Candidate:
+    """Returns the candidate of a reference. Raises CallError if it is too large to edit."""
     parent = find(reference, run)
-    if why := run.edits.too_large(parent, run.bounds):
+    why = run.edits.too_large(parent, run.bounds)
+    if why:
         raise CallError(why)
     return parent
 
 
 def _read(notation: str, run: ToolContext) -> Candidate | None:
+    """Returns the candidate of a notation; None for any other text."""
     try:
         return run.subject.read(notation)
     except InvalidCandidateError:
@@ -168,9 +180,10 @@ def _why_not(parent: Candidate, wanted: str, edit: EditByName, where: int | None
         return f"where: {text} has sites 1 to {len(sites)}; `inspect` lists them"
 
     def fits(name: str) -> bool:
+        """Returns whether one of four pairs of the edit gives a child."""
         pairs = run.edits.choices(notation, name, None, where)
-        some = pairs[:: max(1, len(pairs) // 4)][:4]
-        return any(run.edits.children(notation, name, what or None, site.number, run.bounds) for what, site in some)
+        sample = pairs[:: max(1, len(pairs) // 4)][:4]
+        return any(run.edits.children(notation, name, what or None, site.number, run.bounds) for what, site in sample)
 
     fitting = ", ".join(name for name in run.edits.named if fits(name)) or "nothing"
     if where is None:
@@ -188,10 +201,15 @@ def _proposed(run: ToolContext, proposal: ProposalIn) -> Observation:
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
     number = f" #{number_of(out.candidate, run.numbered)}" if out.candidate else ""
     text = f"{out.status}{number}: {short(run.subject.shown(proposal.text), 400)}"
-    text += f" ({proposal.operation})" if proposal.parents else ""
-    text += f" [{out.key[:8]}]" if out.key else ""
-    text += f", {out.standing}" if out.standing else ""
-    text += "".join(f"; {short(line, 160)}" for line in out.results[:MAX_RESULTS])
-    text += f"; {short(reason, 300)}" if reason else ""
+    if proposal.parents:
+        text += f" ({proposal.operation})"
+    if out.key:
+        text += f" [{out.key[:8]}]"
+    if out.standing:
+        text += f", {out.standing}"
+    for line in out.results[:MAX_RESULTS]:
+        text += f"; {short(line, 160)}"
+    if reason:
+        text += f"; {short(reason, 300)}"
     advice = {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}
     return Observation(out.status != "refused", text + advice.get(out.status, ""))

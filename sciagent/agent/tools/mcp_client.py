@@ -44,11 +44,11 @@ from sciagent.domain.text import bounded, one_line, without_secrets
 from sciagent.errors import SciagentError, UsageError
 
 START_SECONDS = 30.0
-"""Seconds for a server to start and to list its tools; a longer call timeout replaces it."""
+"""Seconds allowed for a server to start and to list its tools. A longer call timeout replaces them."""
 FIRST_PAUSE = 2.0  # seconds after the second failure in a row; each later pause is twice as long
 LONGEST_PAUSE = 600.0
-MAX_MESSAGE = 1 << 20
-MAX_STREAM = 1 << 26  # bytes of a message, and of a stream of events
+MAX_MESSAGE = 1 << 20  # bytes of a message
+MAX_STREAM = 1 << 26  # bytes of a stream of events
 MAX_PAGES = 20  # pages of a server's list of tools
 _INFO = Implementation(name="sciagent", version=__version__)
 
@@ -109,7 +109,8 @@ class Link:
         """Returns the open connection, or opens one. Raises ServerError."""
         async with self._lock:
             if self._connection is None:
-                if (pause := self._again_at - time.monotonic()) > 0:
+                pause = self._again_at - time.monotonic()
+                if pause > 0:
                     raise ServerError(f"it failed {self._failures} times in a row, and is tried again in {pause:.0f} s")
                 limit = max(START_SECONDS, self.server.timeout)
                 self._fault = ""
@@ -153,7 +154,9 @@ class Link:
             self._failures = self._failures + 1
             self._connection = None
             if self._failures > 1:
-                self._again_at = time.monotonic() + min(FIRST_PAUSE * 2 ** min(self._failures - 2, 20), LONGEST_PAUSE)
+                n_doublings = min(self._failures - 2, 20)  # bounded, so that the power stays small
+                pause = min(FIRST_PAUSE * 2**n_doublings, LONGEST_PAUSE)
+                self._again_at = time.monotonic() + pause
         if connection is not None:
             connection.close()
         return ServerError(f"{fault}; {self._fault}" if self._fault else fault)
@@ -163,8 +166,9 @@ class Link:
         is_established = False
         try:
             async with Client(self._transport(), client_info=_INFO, cache=None) as client:
-                tools = await _listed(client)
-                if missing := [name for name in self.server.tools if name not in tools]:
+                tools = await _offered_tools(client)
+                missing = [name for name in self.server.tools if name not in tools]
+                if missing:
                     raise ServerError(
                         f"it does not offer {one_line(', '.join(missing), 300)}; it offers: "
                         f"{one_line(', '.join(sorted(tools)) or 'nothing', 1000)}"
@@ -179,13 +183,15 @@ class Link:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[Any]:
+        """Yields the streams of messages to and from the server: by HTTP, or of the program that is started."""
         server = self.server
         if server.command is None:
+            headers = dict(IDENTITY)
+            if server.token:
+                headers["Authorization"] = f"Bearer {server.token}"
             async with (
                 httpx2.AsyncClient(
-                    headers=IDENTITY | ({"Authorization": f"Bearer {server.token}"} if server.token else {}),
-                    timeout=server.timeout + 5,
-                    event_hooks={"response": [self._check]},
+                    headers=headers, timeout=server.timeout + 5, event_hooks={"response": [self._check]}
                 ) as client,
                 streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
             ):
@@ -215,13 +221,15 @@ class Link:
         self._fault = fault
 
 
-async def _listed(client: Client) -> dict[str, Tool]:
+async def _offered_tools(client: Client) -> dict[str, Tool]:
+    """Returns the tools of a server by name, from the first MAX_PAGES pages of its list."""
     tools: dict[str, Tool] = {}
     cursor = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         tools |= {tool.name: tool for tool in page.tools}
-        if (cursor := page.next_cursor) is None:
+        cursor = page.next_cursor
+        if cursor is None:
             break
     return tools
 
@@ -233,7 +241,7 @@ def _first_of(error: BaseException) -> str:
     return one_line(str(error) or type(error).__name__, 300)
 
 
-MAX_DESCRIPTION = 600
+MAX_DESCRIPTION = 600  # characters of a tool's description
 
 
 class Servers:

@@ -19,7 +19,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.text import short, shown
 from sciagent.errors import InvalidCandidateError
 
-LOOK = 200  # number of best and of latest candidates in which a key is looked up
+MAX_LOOKED_UP = 200  # number of best and of latest candidates in which a key is looked up
 
 MAX_NOTATION = 400
 
@@ -48,17 +48,21 @@ class Numbered(Protocol):
 
 def plain_notation(text: str, subject: Subject) -> str:
     """Returns the text if it may be a notation. Raises CallError."""
-    if fault := subject.fault_of(text):
+    fault = subject.fault_of(text)
+    if fault:
         raise CallError(fault)
     return text
 
 
 def find(reference: str, run: Numbered) -> Candidate:
     """Returns the candidate that the reference names. Raises CallError."""
-    if number := _NUMBER.fullmatch(reference):
+    number = _NUMBER.fullmatch(reference)
+    if number:
         return _read(_of_number(int(number[1]), run), run.subject)
-    if _KEY.fullmatch(reference) and (text := _by_key(reference, run.bench)) is not None:
-        return _read(text, run.subject)
+    if _KEY.fullmatch(reference):
+        text = _by_key(reference, run.bench)
+        if text is not None:
+            return _read(text, run.subject)
     if reference.startswith("#"):
         one = run.subject.words.one
         raise CallError(f'{shown(reference)} is no number; write "#1" for the first {one} shown, "#2" for the next')
@@ -73,6 +77,7 @@ def number_of(text: str, numbered: list[str]) -> int:
 
 
 def _of_number(number: int, run: Numbered) -> str:
+    """Returns the notation of a numbered candidate. Raises CallError."""
     numbered: Sequence[str] = run.numbered
     if not 1 <= number <= len(numbered):
         nothing = f"nothing has a number yet; give a {run.subject.words.notation}"
@@ -82,9 +87,10 @@ def _of_number(number: int, run: Numbered) -> str:
 
 
 def _by_key(digits: str, bench: AgentBench) -> str | None:
-    """Returns the candidate whose key begins with these digits, or None: `c1ccccc1`, also hexadecimal, is benzene."""
-    matches = {row.key: row.text for row in bench.best(LOOK) if row.key.startswith(digits)}
-    for past in bench.recent(LOOK):
+    """Returns the notation of the candidate whose key begins with these digits; None if there is none: the text may be
+    a notation, such as `c1ccccc1` for benzene. Raises CallError for several candidates."""
+    matches = {row.key: row.text for row in bench.best(MAX_LOOKED_UP) if row.key.startswith(digits)}
+    for past in bench.recent(MAX_LOOKED_UP):
         if past["key"] and past["key"].startswith(digits):
             matches.setdefault(past["key"], past["text"])
     if len(matches) > 1:
@@ -94,13 +100,14 @@ def _by_key(digits: str, bench: AgentBench) -> str | None:
 
 
 def _read(text: str, subject: Subject) -> Candidate:
+    """Returns the candidate of a notation. Raises CallError."""
     words = subject.words
     try:
         return subject.read(text)
     except InvalidCandidateError as error:
         if _KEY.fullmatch(text):
             raise CallError(
-                f"no key among the best and the latest {LOOK} begins with {text}; "
+                f"no key among the best and the latest {MAX_LOOKED_UP} begins with {text}; "
                 f"give the {words.one}'s {words.notation}"
             ) from None
         raise CallError(
@@ -130,8 +137,10 @@ Predictions = Annotated[
 def checked_predictions(predictions: Sequence[Prediction]) -> dict[str, dict[str, float]]:
     """Returns value and error by property. Raises CallError for a property that is named twice or oddly."""
     names = [p.property for p in predictions]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise CallError(f"predictions: {short(twice)} is predicted twice; predict each property once")
-    if odd := next((name for name in names if not name.isascii() or not name.isidentifier()), None):
-        raise CallError(f"predictions: {short(odd)!r} is no property; name one as the goal does: homo_lumo_gap")
+    for name in names:
+        if names.count(name) > 1:
+            raise CallError(f"predictions: {short(name)} is predicted twice; predict each property once")
+    for name in names:
+        if not name.isascii() or not name.isidentifier():
+            raise CallError(f"predictions: {short(name)!r} is no property; name one as the goal does: homo_lumo_gap")
     return {p.property: {"value": p.value, "error": p.error} for p in predictions}

@@ -20,7 +20,7 @@ from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Num
 from sciagent.scheduling.aims import both_above, share_told
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
-from sciagent.scheduling.rules.priced import FIRST, FREE, TRUSTED
+from sciagent.scheduling.rules.priced import FREE_LIMITS, LOWEST_RUNG_LIMITS, TRUSTED_LIMITS
 from sciagent.scheduling.rules.warm_up import whole_ladders
 
 MAX_ROUNDS = 6  # most rounds in which the prices of resources are adjusted
@@ -130,10 +130,10 @@ def warm_up(problem: BudgetProblem) -> float:
     n_below = len(costs) - 1  # rungs below the terminal one
     n_free = 0
     for place in range(n_below):
-        of_terminal, of_budget = TRUSTED if place in problem.trusted else FREE
+        of_terminal, of_budget = TRUSTED_LIMITS if place in problem.trusted else FREE_LIMITS
         if for_everyone(place, of_terminal, of_budget):
             n_free += 1
-    if n_free == 0 and for_everyone(0, *FIRST):
+    if n_free == 0 and for_everyone(0, *LOWEST_RUNG_LIMITS):
         n_free = 1
     ladders_by_limit = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
     affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)

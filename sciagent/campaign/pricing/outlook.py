@@ -20,7 +20,7 @@ from sciagent.domain.objectives import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.indices import CandidateGroup
 from sciagent.scheduling.law.stack import foretell
-from sciagent.scheduling.rules.warm_up import WARM_UP
+from sciagent.scheduling.rules.warm_up import MIN_WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
@@ -45,7 +45,7 @@ def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candida
     if remade is None:
         return Outlook(
             text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
-            f"candidates first, at least {WARM_UP[0]}."
+            f"candidates first, at least {MIN_WARM_UP}."
         )
     return outlook_in(remade, connection, candidate_id)
 

@@ -27,7 +27,7 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema,
 from sciagent.domain.cost import MEASURED
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.rules.priced import SOME, Priced
+from sciagent.scheduling.rules.priced import COST_SAMPLE, Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
@@ -167,7 +167,7 @@ class PricedCampaign:
     def seconds(self) -> Array:
         """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""
         open_rows = self.pool.open
-        step = max(1, math.ceil(len(open_rows) / SOME))
+        step = max(1, math.ceil(len(open_rows) / COST_SAMPLE))
         sample = open_rows[::step]
         total = np.zeros(len(self.factors))
         for resource, declared in self.pool.declared.items():

@@ -23,7 +23,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from sciagent.errors import InvalidCandidateError, UsageError
 SAME_POSITION = 1e-3
 """Largest difference of fractional coordinates of one position."""
 _SYSTEMS = ((2, "a"), (15, "m"), (74, "o"), (142, "t"), (194, "h"), (230, "c"))
+"""The last space group of each crystal system, and the letter of the system."""
 _DATA = "prototypes/wyckoff-position-relabelings.json.gz"
 
 
@@ -71,29 +72,40 @@ class CrystalSymmetry:
     def label(self) -> str:
         """The prototype: anonymous formula, Pearson symbol, space group, Wyckoff letters by element. It is the same for
         every choice of origin and axes; elements of equal count are sorted by their letters."""
+        labelled = [self._elements_with_letters(table) for table in _relabellings(self.number)]
+        elements = min(labelled, key=_label_order)
+        formula = ""
+        for place, (n, _) in enumerate(elements):
+            formula += chr(ord("A") + place)
+            if n > 1:
+                formula += str(n)
+        words = "_".join(letters for _, letters in elements)
+        return f"{formula}_{self._pearson}_{self.number}_{words}"
+
+    def _elements_with_letters(self, table: dict[int, str]) -> list[tuple[int, str]]:
+        """Returns the number in the formula and the Wyckoff letters of each element, sorted. table: of
+        `_relabellings`."""
         counts = Counter[str]()
         for orbit in self.orbits:
             counts[orbit.element] += orbit.multiplicity
-        divisor = reduce(math.gcd, counts.values())
-        words = [
-            sorted(
-                (
-                    counts[element] // divisor,
-                    _letters(o.letter.translate(table) for o in self.orbits if o.element == element),
-                )
-                for element in counts
-            )
-            for table in _relabellings(self.number)
-        ]
-        best = min(words, key=lambda word: (sum(_weight(text) for _, text in word), [text for _, text in word]))
-        formula = "".join(f"{chr(65 + i)}{n if n > 1 else ''}" for i, (n, _) in enumerate(best))
-        return f"{formula}_{self._pearson}_{self.number}_{'_'.join(text for _, text in best)}"
+        divisor = math.gcd(*counts.values())
+        elements = []
+        for element, count in counts.items():
+            letters = [orbit.letter.translate(table) for orbit in self.orbits if orbit.element == element]
+            elements.append((count // divisor, _letters(letters)))
+        return sorted(elements)
 
     @property
     def _pearson(self) -> str:
-        system = next(letter for last, letter in _SYSTEMS if self.number <= last)
-        centring = {"A": "C"}.get(self.symbol[0], self.symbol[0])
-        return f"{system}{centring}{self.n_conventional // 3 if centring == 'R' else self.n_conventional}"
+        """The Pearson symbol: crystal system, centring, and number of sites in the cell."""
+        system = next(letter for last_group, letter in _SYSTEMS if self.number <= last_group)
+        centring = self.symbol[0]
+        if centring == "A":
+            centring = "C"
+        n_sites = self.n_conventional
+        if centring == "R":
+            n_sites //= 3  # counted in the rhombohedral cell
+        return f"{system}{centring}{n_sites}"
 
 
 def symmetry_of(structure: Any, symprec: float) -> CrystalSymmetry | None:
@@ -111,11 +123,12 @@ def symmetry_of(structure: Any, symprec: float) -> CrystalSymmetry | None:
     groups: dict[int, list[int]] = {}
     for site, orbit in enumerate(data.crystallographic_orbits):
         groups.setdefault(int(orbit), []).append(site)
-    orbits = tuple(
-        Orbit(i, structure[s[0]].specie.symbol, data.wyckoffs[s[0]], round(len(s) * ratio), tuple(s))
-        for i, s in enumerate(groups.values(), start=1)
-    )
-    return CrystalSymmetry(int(data.number), str(data.international), orbits, len(data.std_types))
+    orbits = []
+    for number, sites in enumerate(groups.values(), start=1):
+        first = sites[0]
+        element = structure[first].specie.symbol
+        orbits.append(Orbit(number, element, data.wyckoffs[first], round(len(sites) * ratio), tuple(sites)))
+    return CrystalSymmetry(int(data.number), str(data.international), tuple(orbits), len(data.std_types))
 
 
 def expanded(hall: int, position: Sequence[float]) -> list[list[float]]:
@@ -124,19 +137,24 @@ def expanded(hall: int, position: Sequence[float]) -> list[list[float]]:
 
     rotations, translations = _operations(hall)
     images = (rotations @ np.asarray(position) + translations) % 1.0
-    kept: list[Any] = []
+    positions: list[Any] = []
     for image in images:
-        if not kept or np.abs((np.array(kept) - image + 0.5) % 1.0 - 0.5).max(axis=1).min() > SAME_POSITION:
-            kept.append(image)
-    return [[float(x) for x in image] for image in kept]
+        if positions:
+            differences = np.array(positions) - image
+            nearest_differences = np.abs((differences + 0.5) % 1.0 - 0.5)  # modulo lattice translations
+            if nearest_differences.max(axis=1).min() <= SAME_POSITION:
+                continue
+        positions.append(image)
+    return [[float(x) for x in image] for image in positions]
 
 
 @cache
 def _operations(hall: int) -> tuple[Any, Any]:
+    """Returns the rotations (n, 3, 3) and translations (n, 3) of a setting."""
     import spglib
 
-    found: Any = spglib.get_symmetry_from_database(hall)
-    return found["rotations"], found["translations"]
+    operations: Any = spglib.get_symmetry_from_database(hall)
+    return operations["rotations"], operations["translations"]
 
 
 @cache
@@ -147,6 +165,7 @@ def _relabellings(number: int) -> tuple[dict[int, str], ...]:
 
 @cache
 def _tables() -> dict[str, list[dict[str, str]]]:
+    """Returns the tables of `_relabellings` for all space groups, as in pymatgen's file."""
     with gzip.open(analysis_folder() / _DATA) as file:
         tables: dict[str, list[dict[str, str]]] = json.load(file)
     return tables
@@ -162,12 +181,26 @@ def analysis_folder() -> Path:
 
 def _letters(letters: Iterable[str]) -> str:
     """Returns sorted letters with their counts: `a`, `2c`."""
-    return "".join(f"{n if n > 1 else ''}{letter}" for letter, n in sorted(Counter(letters).items()))
+    counts = sorted(Counter(letters).items())
+    return "".join(letter if n == 1 else f"{n}{letter}" for letter, n in counts)
 
 
-def _weight(text: str) -> int:
-    """Returns the sum of the places of letters in the alphabet, each counted once for an element, as AFLOW does."""
-    return sum(27 if c == "A" else ord(c) - 96 for c in text if c.isalpha())
+def _label_order(elements: Sequence[tuple[int, str]]) -> tuple[int, list[str]]:
+    """Returns the key by which the label is chosen among equivalent ones: small letters first, as AFLOW does. elements:
+    number and Wyckoff letters of each element."""
+    letters = [text for _, text in elements]
+    return sum(_alphabet_sum(text) for text in letters), letters
+
+
+def _alphabet_sum(text: str) -> int:
+    """Returns the sum of the places of the letters in the alphabet. `A`, the 27th Wyckoff letter, follows `z`."""
+    total = 0
+    for character in text:
+        if character == "A":
+            total += 27
+        elif character.isalpha():
+            total += ord(character) - ord("a") + 1
+    return total
 
 
 MAX_CHARACTERS = 1_000_000
@@ -249,14 +282,15 @@ NO_NEGATIVITY = 5.0
 
 
 def tightness(structure: Any) -> float:
-    """Returns the mean ratio of bond to sum of radii around the atom where it is smallest."""
+    """Returns the ratio of bond length to the sum of both radii: the mean over the bonds of an atom, at the atom where
+    this mean is smallest."""
     import numpy as np
 
-    found = contacts(structure, FULL_SHELL)
+    bonds = contacts(structure, FULL_SHELL)
     negativity = np.array([electronegativity(site.specie.symbol) or NO_NEGATIVITY for site in structure])
-    own = negativity[found.first] <= negativity[found.second]
-    sites = found.first[own]
-    ratios = found.ratios[own]
+    belongs_to_first = negativity[bonds.first] <= negativity[bonds.second]
+    sites = bonds.first[belongs_to_first]
+    ratios = bonds.ratios[belongs_to_first]
     return min(_mean_bond(ratios[sites == site]) for site in set(sites.tolist()))
 
 

@@ -45,17 +45,19 @@ def contacts(structure: Any, multiple: float) -> Contacts:
     symbols = [site.specie.symbol for site in structure]
     radii = np.array([radius(symbol) for symbol in symbols])
     metal = np.array([is_metal(symbol) for symbol in symbols])
-    kind = np.array([site.specie.Z for site in structure])
-    every = metal.all() or len(set(symbols)) == 1
+    atomic_number = np.array([site.specie.Z for site in structure])
+    all_are_bonds = metal.all() or len(set(symbols)) == 1
     reach = FIRST_REACH * (structure.volume / len(structure)) ** (1 / 3)
     while True:
         first, second, images, distances = structure.get_neighbor_list(reach, exclude_self=True)
-        bonds = every | ((kind[first] != kind[second]) & ~(metal[first] & metal[second]))
+        differ = atomic_number[first] != atomic_number[second]
+        bonds = all_are_bonds | (differ & ~(metal[first] & metal[second]))
         ratios = distances / (radii[first] + radii[second])
         smallest = np.full(len(symbols), np.inf)
         np.minimum.at(smallest, first[bonds], ratios[bonds])
-        if (smallest * multiple * (radii + radii.max()) <= reach).all():
-            return Contacts(*(values[bonds] for values in (first, second, images, distances, ratios)))
+        longest_bonds = smallest * multiple * (radii + radii.max())
+        if (longest_bonds <= reach).all():
+            return Contacts(first[bonds], second[bonds], images[bonds], distances[bonds], ratios[bonds])
         reach *= GROWTH
 
 

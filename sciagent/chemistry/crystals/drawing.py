@@ -17,11 +17,13 @@ from sciagent.chemistry.crystal import SYMPREC, Crystal
 from sciagent.chemistry.crystals.contacts import contacts, electronegativity, is_metal, radius
 
 Point = tuple[float, float, float]
+"""x to the right, y upwards, and the distance towards the eye, in angstrom."""
 TURN = math.radians(-24)
+"""Rotation of the cell about its third axis."""
 LIFT = math.radians(14)
-"""Rotation of the cell about its third axis, and elevation of the eye."""
+"""Elevation of the eye."""
 MAX_SITES = 100
-"""Largest conventional cell that is drawn; of larger ones the primitive cell is drawn."""
+"""Largest number of sites of a conventional cell that is drawn; of a larger cell the primitive one is drawn."""
 MAX_ATOMS = 500
 """Largest number of atoms drawn, with those repeated on faces."""
 MAX_REPEATED = 60
@@ -37,6 +39,7 @@ ATOM_SHARE = 0.34
 LEGEND = 18
 """Height of the line with the elements, in pixels."""
 MARGIN = 6
+"""Width of the empty edge, in pixels."""
 _NONMETALS = {
     "atom-n": ("N",),
     "atom-o": ("O",),
@@ -84,15 +87,14 @@ def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
     edges = "".join(f"M{place(corners[a])}L{place(corners[b])}" for a, b in _edges())
     bonds = "".join(f"M{place(a)}L{place(b)}" for a, b in sticks)
     colours = _colours(sorted(set(crystal.species), key=lambda symbol: (electronegativity(symbol) or 5.0, symbol)))
-    parts = [
-        _line(edges, 0.9, 0.55),
-        _line(bonds, max(0.8, min(2.5, 0.09 * scale)), 0.45) if bonds else "",
-        *(
-            _circle(place((ball.x, ball.y)), scale * ATOM_SHARE * radius(ball.symbol), colours[ball.symbol])
-            for ball in balls
-        ),
-        _legend(colours, width, height),
-    ]
+    parts = [_line(edges, 0.9, 0.55)]
+    if bonds:
+        bond_width = max(0.8, min(2.5, 0.09 * scale))
+        parts.append(_line(bonds, bond_width, 0.45))
+    for ball in balls:
+        size = scale * ATOM_SHARE * radius(ball.symbol)
+        parts.append(_circle(place((ball.x, ball.y)), size, colours[ball.symbol]))
+    parts.append(_legend(colours, width, height))
     head = f'<svg class="crystal" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'
     return f"{head}{''.join(parts)}</svg>"
 
@@ -117,51 +119,56 @@ def _drawn_cell(crystal: Crystal) -> Any:
 def _repeated(structure: Any) -> Any:
     """Returns a slender cell repeated along its short vectors, so that its bonds can be seen."""
     lengths = structure.lattice.abc
-    times = [max(1, min(3, round(SLENDER * max(lengths) / length))) for length in lengths]
-    return structure * times if len(structure) * math.prod(times) <= MAX_REPEATED else structure
+    repeats = [max(1, min(3, round(SLENDER * max(lengths) / length))) for length in lengths]
+    n_repeated = len(structure) * math.prod(repeats)
+    return structure * repeats if n_repeated <= MAX_REPEATED else structure
 
 
 def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Point]]]:
-    """Returns the atoms of the cell, those behind first, and the bonds between them."""
+    """Returns the atoms of the cell, the farthest from the eye first, and the bonds between them."""
     import numpy as np
 
-    seen: dict[tuple[int, tuple[int, ...]], Point] = {}
+    points: dict[tuple[int, tuple[int, ...]], Point] = {}  # by site and lattice vector of its periodic image
     for index, site in enumerate(structure):
         base = site.frac_coords - np.floor(site.frac_coords + ON_FACE)
         shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in base]
         for shift in itertools.product(*shifts):
             image = tuple(int(v) for v in np.round(base + shift - site.frac_coords))
-            seen[index, image] = _seen(structure.lattice.get_cartesian_coords(site.frac_coords + image))
-            if len(seen) >= MAX_ATOMS:
+            points[index, image] = _seen(structure.lattice.get_cartesian_coords(site.frac_coords + image))
+            if len(points) >= MAX_ATOMS:
                 break
-    found = contacts(structure, BOND)
+    bonds = contacts(structure, BOND)
     smallest = np.full(len(structure), np.inf)
-    np.minimum.at(smallest, found.first, found.ratios)
-    near = found.ratios <= BOND * np.minimum(smallest[found.first], smallest[found.second])
+    np.minimum.at(smallest, bonds.first, bonds.ratios)
+    is_drawn = bonds.ratios <= BOND * np.minimum(smallest[bonds.first], smallest[bonds.second])
     sticks = []
-    for i, j, vector in zip(found.first[near], found.second[near], found.images[near], strict=True):
-        for index, image in seen:
+    for i, j, vector in zip(bonds.first[is_drawn], bonds.second[is_drawn], bonds.images[is_drawn], strict=True):
+        for index, image in points:
             if index != i:
                 continue
             other = tuple(int(a + b) for a, b in zip(image, vector, strict=True))
-            if (j, other) in seen and (i, image) < (j, other):
-                sticks.append((seen[i, image], seen[j, other]))
-    balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in seen.items()]
+            if (j, other) in points and (i, image) < (j, other):  # each bond once
+                sticks.append((points[i, image], points[j, other]))
+    balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in points.items()]
     return sorted(balls, key=lambda ball: ball.depth), sticks
 
 
 def _seen(point: Sequence[float]) -> Point:
-    """Returns x to the right, y upwards and the distance towards the eye, in angstrom."""
+    """Returns a Cartesian point as the eye sees it."""
     x = math.cos(TURN) * point[0] - math.sin(TURN) * point[1]
     back = math.sin(TURN) * point[0] + math.cos(TURN) * point[1]
     return x, math.cos(LIFT) * point[2] + math.sin(LIFT) * back, math.sin(LIFT) * point[2] - math.cos(LIFT) * back
 
 
 def _edges() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Returns the edges of a cell as pairs of corners, which differ in one coordinate."""
     corners = list(itertools.product((0, 1), repeat=3))
-    return [
-        (a, b) for a, b in itertools.combinations(corners, 2) if sum(x != y for x, y in zip(a, b, strict=True)) == 1
-    ]
+    edges = []
+    for a, b in itertools.combinations(corners, 2):
+        n_different = sum(x != y for x, y in zip(a, b, strict=True))
+        if n_different == 1:
+            edges.append((a, b))
+    return edges
 
 
 def _colours(symbols: Sequence[str]) -> Mapping[str, str]:

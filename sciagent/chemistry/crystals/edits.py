@@ -43,15 +43,21 @@ _DATA = "structure_prediction/data/lambda.json"
 def substitutes(crystal: Crystal, symbol: str) -> Mapping[str, float]:
     """Returns weights of the elements that replace an element of a crystal, the heaviest first; the sum is 1."""
     counts = {one: crystal.species.count(one) for one in crystal.species}
-    assignment = None if all(map(is_metal, counts)) else assignment_of(counts)
+    is_alloy = all(map(is_metal, counts))
+    assignment = None if is_alloy else assignment_of(counts)
     state = assignment.states[symbol] if assignment else 0.0
-    charge = int(state) if state and state == int(state) else None
+    is_whole_charge = state != 0 and state == int(state)
     others = frozenset(counts) - {symbol}
-    return _species_weights(symbol, charge, others) or _species_weights(symbol, None, others)
+    weights: Mapping[str, float] = {}
+    if is_whole_charge:
+        weights = _species_weights(symbol, int(state), others)
+    return weights or _species_weights(symbol, None, others)
 
 
 @lru_cache(maxsize=4096)
 def _species_weights(symbol: str, charge: int | None, others: frozenset[str]) -> Mapping[str, float]:
+    """Returns weights of the substitutes of an ion, the heaviest first; empty if none is listed. charge: of the ion;
+    None: any charge. others: elements that are no substitutes."""
     weights: defaultdict[str, float] = defaultdict(float)
     for (first, second, ion_charge), weight in _exchanges().items():
         if first == symbol and second != symbol and second not in others and charge in (None, ion_charge):
@@ -67,24 +73,33 @@ def _exchanges() -> Mapping[tuple[str, str, int], float]:
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pymatgen.core")
     rows = json.loads((Path(spec.origin).parent / _DATA).read_text(encoding="utf-8"))
-    found: dict[tuple[str, str, int], float] = {}
+    exchanges: dict[tuple[str, str, int], float] = {}
     for first, second, weight in rows:
-        ions = _ion(first), _ion(second)
-        if None in ions or ions[0][1] != ions[1][1]:  # type: ignore[index]
+        first_ion = _ion(first)
+        second_ion = _ion(second)
+        if first_ion is None or second_ion is None:
             continue
-        (a, charge), (b, _) = ions  # type: ignore[misc]
-        found[a, b, charge] = math.exp(float(weight))
-        found[b, a, charge] = found[a, b, charge]
-    return found
+        first_symbol, charge = first_ion
+        second_symbol, second_charge = second_ion
+        if charge != second_charge:
+            continue
+        exchanges[first_symbol, second_symbol, charge] = math.exp(float(weight))
+        exchanges[second_symbol, first_symbol, charge] = math.exp(float(weight))
+    return exchanges
 
 
 def _ion(text: str) -> tuple[str, int] | None:
     """Returns the element and the charge of `Na1+`; None for other texts, such as dummy ions."""
-    known = _ION.fullmatch(text)
-    return (known[1], int(known[2] or 1) * (1 if known[3] == "+" else -1)) if known else None
+    ion = _ION.fullmatch(text)
+    if ion is None:
+        return None
+    symbol, size, sign = ion.groups()
+    charge = int(size or 1)
+    return symbol, charge if sign == "+" else -charge
 
 
 TRIES = 12
+"""Number of draws before a search gives an edit up."""
 LIKELY = 12
 """Number of the likeliest substitutes among which a search draws, by their weights."""
 ELEMENTS: tuple[str, ...] = (
@@ -119,7 +134,8 @@ class CrystalEdit:
 
 
 def _partners(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
-    """Returns the likeliest substitutes; none for an orbit that holds all of its element, which is a place itself."""
+    """Returns weights of the likeliest substitutes. There are none for an orbit that holds all sites of its element,
+    since the element is a place of its own."""
     if place.kind == "orbit" and len(place.sites) == crystal.species.count(place.element):
         return {}
     weights = substitutes(crystal, place.element)
@@ -127,30 +143,36 @@ def _partners(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
 
 
 def _others(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
-    """Returns the numbers of the orbits with another element, as text."""
-    return {
-        str(other.number): 2.0 if other.multiplicity == place.multiplicity else 1.0
-        for other in places(crystal)
-        if other.kind == "orbit" and other.number > place.number and other.element != place.element
-    }
+    """Returns weights of the later orbits with another element, by their number as text. Orbits of one multiplicity
+    have double weight."""
+    weights = {}
+    for other in places(crystal):
+        if other.kind == "orbit" and other.number > place.number and other.element != place.element:
+            weights[str(other.number)] = 2.0 if other.multiplicity == place.multiplicity else 1.0
+    return weights
 
 
 def _swap(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
-    other = next((p for p in places(crystal) if p.kind == "orbit" and str(p.number) == what), None)
-    if other is not None and other.element != place.element:
-        yield moves.swapped(crystal.structure, place.sites, other.sites)
+    """Yields the structure in which the orbit and the orbit number `what` exchange their elements."""
+    for other in places(crystal):
+        if other.kind == "orbit" and str(other.number) == what and other.element != place.element:
+            yield moves.swapped(crystal.structure, place.sites, other.sites)
+            return
 
 
 def _types(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
+    """Returns weights of the prototypes that fit the formula of the crystal."""
     counts = [crystal.species.count(symbol) for symbol in sorted(set(crystal.species))]
-    return {
-        name: 1.0
-        for name, prototype in prototypes().items()
-        if any(prototype.fits(ordered) for ordered in set(itertools.permutations(counts)))
-    }
+    orders = set(itertools.permutations(counts))
+    weights = {}
+    for name, prototype in prototypes().items():
+        if any(prototype.fits(ordered) for ordered in orders):
+            weights[name] = 1.0
+    return weights
 
 
 def _decorations(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
+    """Yields the structures of a prototype with the elements of the crystal, in each order that fits."""
     prototype = prototypes()[what]
     for elements in itertools.permutations(sorted(set(crystal.species))):
         if prototype.fits([crystal.species.count(symbol) for symbol in elements]):
@@ -158,6 +180,7 @@ def _decorations(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[A
 
 
 def _removable(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
+    """Returns the weight of leaving the orbit empty; none if the crystal has no other atoms."""
     return {"": 1.0} if len(place.sites) < crystal.n_atoms else {}
 
 
@@ -167,6 +190,7 @@ def _fillings(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
 
 
 def _even(names: Iterable[str]) -> Options:
+    """Returns options that give each name the same weight at every place."""
     weights = dict.fromkeys(names, 1.0)
     return lambda crystal, place: weights
 
@@ -236,13 +260,14 @@ def choices(
 def _weighted(
     crystal: Crystal, edit: CrystalEdit, what: str | None, where: int | None
 ) -> Iterator[tuple[str, CrystalPlace, float]]:
-    known = sites(crystal) if edit.kind == "void" else places(crystal)
-    for place in known:
-        if edit.fits(place) and where in (None, place.number):
-            if what is not None:
-                yield what, place, 1.0
-            else:
-                yield from ((chosen, place, weight) for chosen, weight in edit.options(crystal, place).items())
+    """Yields what may be tried at each place that fits, the place, and the weight. what, where: as in `choices`."""
+    all_places = sites(crystal) if edit.kind == "void" else places(crystal)
+    for place in all_places:
+        if not edit.fits(place) or where not in (None, place.number):
+            continue
+        options = edit.options(crystal, place) if what is None else {what: 1.0}
+        for chosen, weight in options.items():
+            yield chosen, place, weight
 
 
 def children(
@@ -252,24 +277,30 @@ def children(
 
     Raises KeyError for an unknown edit.
     """
-    found: dict[str, Crystal] = {}
+    by_key: dict[str, Crystal] = {}
     for chosen, place, _ in _weighted(crystal, NAMED[edit], what, where):
-        for child in _made(crystal, NAMED[edit], chosen, place, limits):
-            found.setdefault(child.key, child)
-    return list(found.values())
+        for child in _accepted_children(crystal, NAMED[edit], chosen, place, limits):
+            by_key.setdefault(child.key, child)
+    return list(by_key.values())
 
 
-def _made(
+def _accepted_children(
     crystal: Crystal, edit: CrystalEdit, what: str, place: CrystalPlace, limits: CrystalLimits
 ) -> Iterator[Crystal]:
-    if (edit.whats and what not in edit.whats) or (edit.whats is ELEMENTS and not limits.allows(what)):
+    """Yields the children within the limits of an edit at one place. what: as in `choices`."""
+    if edit.whats and what not in edit.whats:
+        return
+    if edit.whats is ELEMENTS and not limits.allows(what):
         return
     for structure in edit.build(crystal, place, what):
-        if 0 < len(structure) <= _room(limits) and (child := accepted(structure, crystal, limits)) is not None:
+        if not 0 < len(structure) <= _max_cell_sites(limits):
+            continue
+        child = accepted(structure, crystal, limits)
+        if child is not None:
             yield child
 
 
-def _room(limits: CrystalLimits) -> int:
+def _max_cell_sites(limits: CrystalLimits) -> int:
     """Returns the largest number of sites of a cell that may still reduce to one within the limits."""
     return min(500, 8 * limits.max_sites)
 
@@ -277,15 +308,17 @@ def _room(limits: CrystalLimits) -> int:
 def edited(
     crystal: Crystal, edit: str, what: str | None, where: int | None, rng: random.Random, limits: CrystalLimits = ANY
 ) -> Crystal | None:
-    """Returns one child of an edit; what the call leaves open is drawn. None if nothing fits in TRIES draws.
+    """Returns one child of an edit; None if nothing fits in TRIES draws. If `what` or `where` is None, it is drawn.
 
     Raises KeyError for an unknown edit.
     """
     options = list(_weighted(crystal, NAMED[edit], what, where))
+    weights = [weight for _, _, weight in options]
     for _ in range(min(TRIES, 2 * len(options))):
-        chosen, place, _ = rng.choices(options, [weight for *_, weight in options])[0]
-        if made := list(_made(crystal, NAMED[edit], chosen, place, limits)):
-            return rng.choice(made)
+        [(chosen, place, _)] = rng.choices(options, weights)
+        accepted_children = list(_accepted_children(crystal, NAMED[edit], chosen, place, limits))
+        if accepted_children:
+            return rng.choice(accepted_children)
     return None
 
 

@@ -44,19 +44,25 @@ def is_crystal_file(path: Path) -> bool:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    found = sorted(itertools.islice((p for p in folder.rglob("*") if is_crystal_file(p) and p.is_file()), MAX_FILES))
-    if not found:
+    """Returns the crystal files below a folder, sorted, at most MAX_FILES. Raises InputFileError if there is none."""
+    crystal_files = (path for path in folder.rglob("*") if is_crystal_file(path) and path.is_file())
+    files = sorted(itertools.islice(crystal_files, MAX_FILES))
+    if not files:
         raise InputFileError(f"{folder}:1:1: no file with crystals; their names end in {', '.join(ENDINGS)}")
-    return found
+    return files
 
 
 def _ending(path: Path) -> str:
+    """Returns the ending of a name without .gz; `.poscar` for names that begin with POSCAR or CONTCAR."""
     plain = path.name.lower().removesuffix(".gz")
     ending = Path(plain).suffix
-    return ".poscar" if ending not in ENDINGS and plain.startswith(("poscar", "contcar")) else ending
+    if ending not in ENDINGS and plain.startswith(("poscar", "contcar")):
+        return ".poscar"
+    return ending
 
 
 def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
+    """Yields the records of one file, all with number 0. Raises InputFileError."""
     match _ending(path):
         case ".csv":
             yield from read_structures(path, column, keep=keep)
@@ -75,13 +81,13 @@ def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struc
             raise InputFileError(
                 f'{path}:1:1: cannot tell the format of "{path.name}"; use {", ".join(ENDINGS)} (or .gz of these)'
             )
-    empty = True
+    has_structure = False
     for name, text in parts:
-        empty = False
+        has_structure = True
         names = names_in({"name": name or path.name, "file": path.name}, ("name", "file"))
         fault = f"{path.name} {name}: over {MAX_CHARACTERS} characters" if len(text) > MAX_CHARACTERS else ""
         yield StructureRecord(0, "" if fault else text, names, fault)
-    if empty:
+    if not has_structure:
         yield StructureRecord(0, "", {"name": path.name}, f"{path.name}: no structure in the file")
 
 
@@ -108,10 +114,11 @@ def _joined(lines: Iterator[str]) -> str:
 
 def _frames(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Yields (name, text) of each frame of an XYZ file. What follows a broken first line is one unreadable frame."""
-    for number, first in enumerate((line for line in lines if line.strip()), start=1):
+    first_lines = (line for line in lines if line.strip())
+    for number, first in enumerate(first_lines, start=1):
         count = first.strip()
-        known = count.isascii() and count.isdigit() and len(count) < 10
-        frame = itertools.islice(lines, int(count) + 1) if known else lines
+        is_count = count.isascii() and count.isdigit() and len(count) < 10
+        frame = itertools.islice(lines, int(count) + 1) if is_count else lines  # a comment, then the atoms
         yield f"frame {number}", _joined(itertools.chain([first], frame))
 
 

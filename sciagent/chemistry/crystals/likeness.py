@@ -44,11 +44,12 @@ def structure_of(crystal: Crystal) -> StructureFingerprint:
 def _structure_of(crystal: Crystal) -> StructureFingerprint:
     shares: defaultdict[str, float] = defaultdict(float)
     neighbours = _neighbours(crystal.structure)
-    for symbol, around in zip(crystal.species, neighbours, strict=True):
+    for symbol, neighbour_symbols in zip(crystal.species, neighbours, strict=True):
+        n_neighbours = len(neighbour_symbols)
         shares[symbol] += 1
-        shares[f"{symbol}/{len(around)}"] += 1
-        for other, n in Counter(around).items():
-            shares[f"{symbol}-{other}"] += n / max(1, len(around))
+        shares[f"{symbol}/{n_neighbours}"] += 1
+        for other, n in Counter(neighbour_symbols).items():
+            shares[f"{symbol}-{other}"] += n / max(1, n_neighbours)
     rounded = {name: round(PARTS * share / crystal.n_atoms) for name, share in shares.items()}
     counts = {zlib.crc32(name.encode()): n for name, n in rounded.items() if n}
     return StructureFingerprint(counts, _traits(crystal))
@@ -72,18 +73,19 @@ def _neighbours(structure: Any) -> list[list[str]]:
     """Returns the symbols of the bonded neighbours of each site."""
     import numpy as np
 
-    found = contacts(structure, SHELL)
+    bonds = contacts(structure, SHELL)
     smallest = np.full(len(structure), np.inf)
-    np.minimum.at(smallest, found.first, found.ratios)
-    near = found.ratios <= SHELL * smallest[found.first]
+    np.minimum.at(smallest, bonds.first, bonds.ratios)
+    is_near = bonds.ratios <= SHELL * smallest[bonds.first]
     symbols = [site.specie.symbol for site in structure]
-    around: list[list[str]] = [[] for _ in symbols]
-    for centre, neighbour in zip(found.first[near], found.second[near], strict=True):
-        around[centre].append(symbols[neighbour])
-    return around
+    neighbours: list[list[str]] = [[] for _ in symbols]
+    for centre, neighbour in zip(bonds.first[is_near], bonds.second[is_near], strict=True):
+        neighbours[centre].append(symbols[neighbour])
+    return neighbours
 
 
 def _traits(crystal: Crystal) -> tuple[float, ...]:
+    """Returns the traits of `structure_of`."""
     columns: tuple[tuple[Callable[[str], float], float], ...] = (
         (lambda symbol: electronegativity(symbol) or 0.0, NEGATIVITY),
         (radius, RADIUS),

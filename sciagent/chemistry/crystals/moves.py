@@ -19,7 +19,9 @@ STRAINS = {
 }  # fmt: skip
 """Stretches of the Cartesian axes."""
 SHEARS = {"shear xy": (0, 1), "shear xz": (0, 2), "shear yz": (1, 2)}
+"""The two Cartesian axes of each shear."""
 SHEAR = 0.05
+"""Size of a shear: the two off-diagonal elements of the deformation."""
 DIRECTIONS = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "xy": (1, 1, 0), "xyz": (1, 1, 1)}
 TILT_ANGLE = math.radians(10)
 TILTS: dict[str, tuple[tuple[float, float, float], tuple[int, int, int]]] = {
@@ -32,6 +34,7 @@ TILTS: dict[str, tuple[tuple[float, float, float], tuple[int, int, int]]] = {
 }
 """By Glazer's symbol: rotations about x, y and z in units of the angle, and whether neighbours along an axis turn alike
 (1) or opposite (-1)."""
+# sums over these axes are even in every other cell
 _HALVES = [numbers for numbers in itertools.product((0, 1), repeat=3) if any(numbers)]
 
 
@@ -57,16 +60,17 @@ def half_substituted(structure: Any, element: str, symbol: str) -> Iterator[Any]
 
 def _doubled(numbers: Sequence[int]) -> list[list[int]]:
     """Returns lattice vectors, as rows, of the doubled cell whose translations have an even sum over these axes."""
-    first = next(i for i, n in enumerate(numbers) if n)
-    rows = []
-    for i in range(3):
-        row = [int(i == j) for j in range(3)]
-        if i == first:
-            row[i] = 2
-        elif numbers[i]:
-            row[first] = 1
-        rows.append(row)
-    return rows
+    first_axis = list(numbers).index(1)
+    vectors = []
+    for axis in range(3):
+        vector = [0, 0, 0]
+        vector[axis] = 1
+        if axis == first_axis:
+            vector[axis] = 2
+        elif numbers[axis]:
+            vector[first_axis] = 1
+        vectors.append(vector)
+    return vectors
 
 
 def _parity(position: Any, structure: Any, element: str, numbers: Sequence[int]) -> bool:
@@ -81,8 +85,10 @@ def _parity(position: Any, structure: Any, element: str, numbers: Sequence[int])
 
 def swapped(structure: Any, first: Sequence[int], second: Sequence[int]) -> Any:
     """Returns the structure in which two sets of sites exchange their elements."""
-    symbols = structure[first[0]].specie.symbol, structure[second[0]].specie.symbol
-    return substituted(substituted(structure, first, symbols[1]), second, symbols[0])
+    first_symbol = structure[first[0]].specie.symbol
+    second_symbol = structure[second[0]].specie.symbol
+    changed = substituted(structure, first, second_symbol)
+    return substituted(changed, second, first_symbol)
 
 
 def strained(structure: Any, kind: str) -> Any:
@@ -154,8 +160,10 @@ def tilted(structure: Any, kind: str) -> Any:
 
 def _sign(octahedron: Any, axis: int, phase: int) -> int:
     """Returns the direction in which an octahedron turns about an axis: neighbours across the axis turn oppositely."""
-    others = sum(int(octahedron[k]) for k in range(3) if k != axis)
-    return -1 if (others + (int(octahedron[axis]) if phase < 0 else 0)) % 2 else 1
+    n_steps = sum(int(octahedron[k]) for k in range(3) if k != axis)
+    if phase < 0:  # neighbours along the axis turn oppositely, too
+        n_steps += int(octahedron[axis])
+    return -1 if n_steps % 2 else 1
 
 
 def _octahedra(structure: Any) -> tuple[int, str] | None:

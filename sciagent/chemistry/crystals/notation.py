@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
-from sciagent.chemistry.crystals.cells import MAX_CHARACTERS, bounded_crystal, crystal_of
+from sciagent.chemistry.crystals.cells import MAX_CHARACTERS, NO_NEGATIVITY, bounded_crystal, crystal_of
 from sciagent.chemistry.crystals.contacts import electronegativity
 from sciagent.chemistry.crystals.prototypes import (
     REMEMBERED,
@@ -86,16 +86,18 @@ def cif_blocks(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         if in_text or not line.strip() or line.lstrip().startswith("#"):
             continue
         if line.lstrip().lower().startswith("data_"):
-            if _ATOMS.search(block := "\n".join(kept)):
+            block = "\n".join(kept)
+            if _ATOMS.search(block):
                 yield name, block
-            name = line.strip()[5:]
+            name = line.strip()[len("data_") :]
             kept = []
             size = 0
         if size <= MAX_CHARACTERS:  # a longer block is refused by its length, so the rest of it is not needed
             kept.append(line)
             size += len(line) + 1
-    if _ATOMS.search(block := "\n".join(kept)):
-        yield name, block
+    last_block = "\n".join(kept)
+    if _ATOMS.search(last_block):
+        yield name, last_block
 
 
 def crystal_from_cif(text: str) -> Crystal:
@@ -111,10 +113,13 @@ def crystal_from_cif(text: str) -> Crystal:
     if block.count("'") + block.count('"') > MAX_QUOTES or max(map(len, block.splitlines())) > MAX_LINE:
         detail = f"the CIF has a line of over {MAX_LINE} characters, or over {MAX_QUOTES} quotation marks"
         raise InvalidCandidateError(Reason.TOO_LONG, detail)
-    return _parsed(block if block.lstrip().lower().startswith("data_") else f"data_x\n{block}")
+    if not block.lstrip().lower().startswith("data_"):
+        block = f"data_x\n{block}"
+    return _parse_block(block)
 
 
-def _parsed(block: str) -> Crystal:
+def _parse_block(block: str) -> Crystal:
+    """Returns the crystal of a data block, as pymatgen reads it. Raises InvalidCandidateError."""
     try:
         from pymatgen.io.cif import CifFile, CifParser
     except ImportError as error:
@@ -145,19 +150,24 @@ def _check_counts(data: Mapping[str, object]) -> None:
 
 
 def _snap(data: Mapping[str, object]) -> float:
-    """Returns how near a coordinate has to be to 1/3 or another special value to be set to it.
+    """Returns the distance from 1/3 or another special value up to which a coordinate is set to this value.
 
-    It is 0 for coordinates of many decimals, which mean what they say."""
+    The distance is 0 for coordinates of many decimals, which are taken as they are."""
     columns = [data.get(f"_atom_site_fract_{axis}") for axis in "xyz"]
     values = []
     for column in columns:
         for value in column if isinstance(column, list) else [column]:
             values.append(str(value))
-    decimals = max(len(value.partition("(")[0].partition(".")[2]) for value in values)
-    return 0.0 if decimals >= EXACT_DECIMALS else SNAP
+    most_decimals = 0
+    for value in values:
+        number, _, _ = value.partition("(")  # without the uncertainty in parentheses
+        _, _, decimals = number.partition(".")
+        most_decimals = max(most_decimals, len(decimals))
+    return 0.0 if most_decimals >= EXACT_DECIMALS else SNAP
 
 
 def _length(values: object) -> int:
+    """Returns the number of rows of a column of a CIF, which is a text if it has one row."""
     return len(values) if isinstance(values, list) else 1
 
 
@@ -182,7 +192,7 @@ def crystal_from_xyz(text: str) -> Crystal:
     import numpy as np
 
     lines = text.strip().splitlines()
-    n = _count(lines[0])
+    n = _atom_count(lines[0])
     comment = lines[1] if len(lines) > 1 else ""
     lattice = _LATTICE.search(comment)
     if lattice is None:
@@ -203,13 +213,16 @@ def _columns(properties: str) -> tuple[int, int]:
     """Returns the columns of the symbol and of the first coordinate. Raises InvalidCandidateError."""
     parts = properties.split(":")
     place = 0
-    found = dict[str, int]()
-    for name, width in zip(parts[::3], parts[2::3], strict=False):
-        found[name.lower()] = place
-        place += int(width) if width.isdecimal() and len(width) < 4 else 0
-    if "species" not in found or "pos" not in found:
+    first_columns = dict[str, int]()
+    names = parts[::3]
+    widths = parts[2::3]
+    for name, width in zip(names, widths, strict=False):
+        first_columns[name.lower()] = place
+        if width.isdecimal() and len(width) < 4:
+            place += int(width)
+    if "species" not in first_columns or "pos" not in first_columns:
         raise unparsable("Properties of the XYZ name no species or no pos")
-    return found["species"], found["pos"]
+    return first_columns["species"], first_columns["pos"]
 
 
 def crystal_from_poscar(text: str) -> Crystal:
@@ -230,27 +243,33 @@ def crystal_from_poscar(text: str) -> Crystal:
     species: list[str] = []
     for symbol, count in zip(symbols, counts, strict=True):
         known = _SYMBOL.match(symbol)  # `Na_pv` and `Na/0123abcd` name potentials
-        species += [known[0] if known else symbol] * _count(count)
-        _count(str(len(species)))
-    start = 8 if lines[7].strip()[:1].lower() == "s" else 7
-    if len(lines) < start + 1 + len(species):
-        raise unparsable(f"{max(0, len(lines) - start - 1)} lines of coordinates; {len(species)} atoms")
-    mode = lines[start].strip()[:1].lower()
-    rows = [_numbers(line.split()[:3], 3) for line in lines[start + 1 : start + 1 + len(species)]]
-    coordinates = np.array(rows)
-    return crystal_of(matrix, species, _fractional(coordinates * factor, matrix) if mode in ("c", "k") else coordinates)
+        species += [known[0] if known else symbol] * _atom_count(count)
+        _check_atom_count(len(species))
+    has_selective_dynamics = lines[7].strip()[:1].lower() == "s"
+    mode_line = 8 if has_selective_dynamics else 7
+    first_atom = mode_line + 1
+    if len(lines) < first_atom + len(species):
+        raise unparsable(f"{max(0, len(lines) - first_atom)} lines of coordinates; {len(species)} atoms")
+    atom_lines = lines[first_atom : first_atom + len(species)]
+    coordinates = np.array([_numbers(line.split()[:3], 3) for line in atom_lines])
+    is_cartesian = lines[mode_line].strip()[:1].lower() in ("c", "k")
+    if is_cartesian:
+        coordinates = _fractional(coordinates * factor, matrix)
+    return crystal_of(matrix, species, coordinates)
 
 
 def _scaled(matrix: Any, line: str) -> tuple[Any, Any]:
-    """Returns the scaled lattice vectors and the factor of Cartesian coordinates. A negative number is a volume."""
+    """Returns the scaled lattice vectors and the factors of Cartesian coordinates. line: one factor, three factors, or
+    the negative of the volume."""
     import numpy as np
 
     words = line.split()
-    numbers = np.array(_numbers(words[:3], 3) if len(words) == 3 else _numbers(words[:1], 1))
-    if len(numbers) == 1 and numbers[0] < 0:
+    n_factors = 3 if len(words) == 3 else 1
+    factors = np.array(_numbers(words[:n_factors], n_factors))
+    if n_factors == 1 and factors[0] < 0:
         volume = abs(np.linalg.det(matrix))
-        numbers = (-numbers / volume) ** (1 / 3) if volume > 0 else np.zeros(1)
-    return matrix * numbers, numbers
+        factors = (-factors / volume) ** (1 / 3) if volume > 0 else np.zeros(1)
+    return matrix * factors, factors
 
 
 def crystal_from_json(text: str) -> Crystal:
@@ -258,10 +277,8 @@ def crystal_from_json(text: str) -> Crystal:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        deep = isinstance(error, RecursionError)
-        raise InvalidCandidateError(
-            Reason.TOO_DEEP if deep else Reason.UNPARSABLE, f"not JSON: {error}"[:300]
-        ) from error
+        reason = Reason.TOO_DEEP if isinstance(error, RecursionError) else Reason.UNPARSABLE
+        raise InvalidCandidateError(reason, f"not JSON: {error}"[:300]) from error
     if isinstance(data, dict) and isinstance(data.get("structure"), dict):
         data = data["structure"]
     if not isinstance(data, dict) or "lattice" not in data:
@@ -289,22 +306,35 @@ def _from_sites(data: Mapping[str, Any]) -> Crystal:
 
 
 def _texts(species: object) -> Sequence[str]:
+    """Returns the species if they are a list of texts. Raises InvalidCandidateError."""
     if not isinstance(species, list) or not all(isinstance(symbol, str) for symbol in species):
         raise unparsable("the species are not a list of symbols")
     return species
 
 
-def _count(text: str) -> int:
+def _atom_count(text: str) -> int:
+    """Returns the number of atoms that a text states, at most MAX_SITES. Raises InvalidCandidateError."""
     text = text.strip()
     if not text.isascii() or not text.isdigit():
         raise unparsable(f'"{text[:20]}" is not a number of atoms')
-    if len(text) > 6 or int(text) > MAX_SITES:
-        raise InvalidCandidateError(Reason.TOO_LARGE, f"{text[:12]} sites; at most {MAX_SITES}")
+    if len(text) > 6:  # before it is converted, since a number may have thousands of digits
+        raise _too_many_sites(text[:12])
+    _check_atom_count(int(text), text)
     return int(text)
 
 
+def _check_atom_count(n: int, text: str = "") -> None:
+    """Raises InvalidCandidateError for more than MAX_SITES atoms. text: the number as it was written."""
+    if n > MAX_SITES:
+        raise _too_many_sites(text or str(n))
+
+
+def _too_many_sites(number: str) -> InvalidCandidateError:
+    return InvalidCandidateError(Reason.TOO_LARGE, f"{number} sites; at most {MAX_SITES}")
+
+
 def _numbers(words: Sequence[str], n: int) -> list[float]:
-    """Returns exactly n numbers. Raises InvalidCandidateError."""
+    """Returns the first n words as numbers. Raises InvalidCandidateError."""
     if len(words) < n:
         raise unparsable(f"{len(words)} numbers where {n} are needed")
     try:
@@ -314,6 +344,7 @@ def _numbers(words: Sequence[str], n: int) -> list[float]:
 
 
 def _fractional(cartesian: Any, matrix: Any) -> Any:
+    """Returns the fractional coordinates of Cartesian ones. Raises InvalidCandidateError for a flat cell."""
     import numpy as np
 
     try:
@@ -354,9 +385,13 @@ def read_crystal(text: str) -> Crystal:
 
 @lru_cache(maxsize=REMEMBERED)
 def write_notation(crystal: Crystal) -> str:
-    """Returns one line that `read_crystal` reads back to the same key: the shorthand if it does, else our JSON."""
+    """Returns one line that `read_crystal` reads back to the same key: a shorthand if there is one with this key, else
+    our JSON."""
     for prototype in prototypes().values():
-        if prototype.family == family(crystal) and (text := _shorthand(prototype, crystal)):
+        if prototype.family != family(crystal):
+            continue
+        text = _shorthand(prototype, crystal)
+        if text:
             return text
     return payload_notation(crystal.payload())
 
@@ -369,10 +404,8 @@ def payload_notation(payload: Mapping[str, Any]) -> str:
 def _shorthand(prototype: Prototype, crystal: Crystal) -> str:
     """Returns the shorthand of a crystal in a prototype; empty if no assignment of its elements gives its key."""
     counts = Counter(crystal.species)
-    assignments = itertools.islice(
-        itertools.permutations(sorted(counts, key=lambda symbol: electronegativity(symbol) or 5.0)), MAX_ASSIGNMENTS
-    )
-    for elements in assignments:
+    cations_first = sorted(counts, key=lambda symbol: electronegativity(symbol) or NO_NEGATIVITY)
+    for elements in itertools.islice(itertools.permutations(cations_first), MAX_ASSIGNMENTS):
         if not prototype.fits([counts[element] for element in elements]):
             continue
         if decorated(prototype.name, elements).key == crystal.key:

@@ -20,6 +20,8 @@ GRID = 12
 """Points along each lattice vector among which voids are looked for."""
 MAX_VOIDS = 4
 """Largest number of voids that are named, the roomiest first."""
+MIN_ROOM_SHARE = 0.6
+"""Smallest distance of a void from the nearest atom, as a fraction of the distance of the roomiest void."""
 MAX_VOID_SITES = 4
 """Largest number of symmetric copies of a void in the primitive cell."""
 
@@ -84,21 +86,21 @@ def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
     structure = crystal.structure
     axis = np.arange(GRID) / GRID
     points = np.array(np.meshgrid(axis, axis, axis, indexing="ij")).reshape(3, -1).T
-    vectors, squares = pbc_shortest_vectors(structure.lattice, points, structure.frac_coords, return_d2=True)
-    del vectors
-    room = np.sqrt(squares.min(axis=1))
+    _, squares = pbc_shortest_vectors(structure.lattice, points, structure.frac_coords, return_d2=True)
+    room = np.sqrt(squares.min(axis=1))  # distance of each point from the nearest atom
     cell = (structure.lattice.matrix, structure.frac_coords, [site.specie.Z for site in structure])
     operations: Any = spglib.get_symmetry(cell, symprec=SYMPREC)
-    free = np.ones(len(points), dtype=bool)
+    is_free = np.ones(len(points), dtype=bool)  # whether a point is no image of an earlier one
     n_found = 0
-    for index in np.lexsort((np.arange(len(room)), -np.round(room, 4))):
-        if n_found == MAX_VOIDS or room[index] < 0.6 * room.max():
+    roomiest_first = np.lexsort((np.arange(len(room)), -np.round(room, 4)))
+    for index in roomiest_first:
+        if n_found == MAX_VOIDS or room[index] < MIN_ROOM_SHARE * room.max():
             return
-        if not free[index]:
+        if not is_free[index]:
             continue
         images = _images(operations, points[index])
         for image in images:
-            free &= ~_near(points, image)
+            is_free &= ~_near(points, image)
         if len(images) <= MAX_VOID_SITES:
             n_found += 1
             positions = tuple((float(x), float(y), float(z)) for x, y, z in images)
@@ -112,12 +114,13 @@ def _images(operations: Any, point: Any) -> list[Any]:
     import numpy as np
 
     pairs = zip(operations["rotations"], operations["translations"], strict=True)
-    left = np.array([(rotation @ point + translation) % 1.0 for rotation, translation in pairs])
-    kept: list[Any] = []
-    while len(left):
-        kept.append(left[0])
-        left = left[~_near(left, kept[-1])]
-    return kept
+    remaining = np.array([(rotation @ point + translation) % 1.0 for rotation, translation in pairs])
+    images: list[Any] = []
+    while len(remaining):
+        image = remaining[0]
+        images.append(image)
+        remaining = remaining[~_near(remaining, image)]
+    return images
 
 
 def _near(points: Any, other: Any) -> Any:
@@ -153,7 +156,9 @@ def accepted(structure: Any, parent: Crystal, limits: CrystalLimits) -> Crystal 
     """Returns the crystal of an edited structure, at the volume of its radii; None if it is outside the limits or is
     its parent."""
     symbols = {site.specie.symbol for site in structure}
-    if not limits.min_elements <= len(symbols) <= limits.max_elements or not all(map(limits.allows, symbols)):
+    if not limits.min_elements <= len(symbols) <= limits.max_elements:
+        return None
+    if not all(map(limits.allows, symbols)):
         return None
     try:
         scaled = rescaled(structure)

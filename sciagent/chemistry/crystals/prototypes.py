@@ -12,10 +12,10 @@ Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig,
 triphylite; Hazen, Finger, Mariathasan, J. Phys. Chem. Solids 46, 253 (1985), scheelite; Novak, Gibbs, Am. Mineral. 56,
 791 (1971), garnet; Nelmes, Kuhs, Solid State Commun. 54, 721 (1985), tetragonal perovskite; textbook values for others.
 
-Families are prototypes, and structure matches find near-duplicates. The key of a crystal cannot survive noise: a
-distance at the edge of a bin changes it. `same` tells whether two crystals are one structure at nearly one volume, such
-as a structure before and after a copy with fewer digits. `relaxed_distance` asks the same of two relaxed cells, which
-differ by what their relaxations have left.
+A family is the prototype of a crystal, and structure matches find near-duplicates. The key of a crystal cannot survive
+noise: a distance at the edge of a bin changes it. `same` tells whether two crystals are one structure at nearly one
+volume, such as a structure before and after a copy with fewer digits. `relaxed_distance` asks the same of two relaxed
+cells, which differ by what their relaxations have left.
 
 Oxidation states that balance a formula come in order, the likeliest first. Each element has one state; if no such
 assignment is neutral, one element may have a mean between two of its states, as iron in Fe3O4. States are ranked by how
@@ -80,11 +80,12 @@ class Prototype:
 
     def fits(self, counts: Sequence[int]) -> bool:
         """Returns whether elements with these counts, in the order in which they are typed, have its formula."""
-        numbers = dict(zip(sorted(self.order), _FORMULA.findall(self.label.partition("_")[0]), strict=True))
-        formula = [int(numbers[letter] or 1) for letter in self.order]
-        return len(counts) == len(formula) and all(
-            n * formula[0] == counts[0] * m for n, m in zip(counts, formula, strict=True)
-        )
+        numbers = _FORMULA.findall(self.label.partition("_")[0])
+        number_by_letter = dict(zip(sorted(self.order), numbers, strict=True))
+        formula = [int(number_by_letter[letter] or 1) for letter in self.order]
+        if len(counts) != len(formula):
+            return False
+        return all(n * formula[0] == counts[0] * m for n, m in zip(counts, formula, strict=True))
 
 
 def is_shorthand(text: str) -> bool:
@@ -108,7 +109,11 @@ def prototypes() -> Mapping[str, Prototype]:
 
 
 def _prototype(row: Mapping[str, str]) -> Prototype:
-    sites = [(site.split()[0], tuple(_number(x) for x in site.split()[1:])) for site in row["sites"].split("; ")]
+    """Returns the prototype of a row of the table."""
+    sites = []
+    for site in row["sites"].split("; "):
+        letter, *position = site.split()
+        sites.append((letter, tuple(_number(x) for x in position)))
     alpha, beta, gamma = (float(angle) for angle in row["angles"].split())
     return Prototype(
         name=row["name"],
@@ -125,22 +130,24 @@ def _prototype(row: Mapping[str, str]) -> Prototype:
 
 
 def _number(text: str) -> float:
-    top, _, bottom = text.partition("/")
-    return float(top) / float(bottom or 1)
+    """Returns the value of a number or of a fraction such as `1/3`."""
+    numerator, _, denominator = text.partition("/")
+    return float(numerator) / float(denominator or 1)
 
 
 @cache
 def _by_name() -> Mapping[str, tuple[Prototype, str]]:
-    """Returns prototypes with the order of their elements, by name, alias and AFLOW label in small letters."""
-    found: dict[str, tuple[Prototype, str]] = {}
+    """Returns prototypes with the order of their elements, by name, alias and AFLOW label in small letters. Names come
+    before aliases and labels."""
+    by_name: dict[str, tuple[Prototype, str]] = {}
     for prototype in prototypes().values():
-        found.setdefault(prototype.label.lower(), (prototype, "".join(sorted(prototype.order))))
+        by_name.setdefault(prototype.label.lower(), (prototype, "".join(sorted(prototype.order))))
     for prototype in prototypes().values():
-        for name in prototype.aliases:
-            found.setdefault(name.lower(), (prototype, prototype.order))
+        for alias in prototype.aliases:
+            by_name.setdefault(alias.lower(), (prototype, prototype.order))
     for prototype in prototypes().values():
-        found[prototype.name.lower()] = prototype, prototype.order
-    return found
+        by_name[prototype.name.lower()] = prototype, prototype.order
+    return by_name
 
 
 def decorated(name: str, elements: Sequence[str]) -> Crystal:
@@ -149,18 +156,28 @@ def decorated(name: str, elements: Sequence[str]) -> Crystal:
     Raises InvalidCandidateError for an unknown prototype, a wrong number of elements, or text that is no element.
     """
     known = _by_name().get(name.lower())
-    if known is None and not _LABEL.fullmatch(name):
+    if known is not None:
+        prototype, order = known
+        example = f" ({prototype.name}: {prototype.example})" if order == prototype.order else ""
+        element_by_letter = _element_by_letter(name, order, elements, example)
+        structure = built(prototype, element_by_letter)
+    elif _LABEL.fullmatch(name):
+        order = "".join(_LETTERS.findall(name.partition("_")[0]))
+        structure = _from_aflow(name, _element_by_letter(name, order, elements))
+    else:
         hint = did_you_mean(name, prototypes()) or f"; there are {', '.join(prototypes())}, and AFLOW labels"
         raise InvalidCandidateError(Reason.UNPARSABLE, f'no prototype is called "{name[:60]}"{hint}')
-    order = known[1] if known else "".join(_LETTERS.findall(name.partition("_")[0]))
-    example = f" ({known[0].name}: {known[0].example})" if known and order == known[0].order else ""
+    return crystal_from_structure(rescaled(structure))
+
+
+def _element_by_letter(name: str, order: str, elements: Sequence[str], example: str = "") -> Mapping[str, str]:
+    """Returns the element for each letter of a prototype. order: its letters as elements are typed. example: words for
+    the error. Raises InvalidCandidateError for a wrong number of elements, or text that is no element."""
     if len(elements) != len(order):
         detail = f"{name} takes {len(order)} elements{example}; {len(elements)} were given"
         raise InvalidCandidateError(Reason.UNPARSABLE, detail)
     _check_elements(elements)
-    letters = dict(zip(order, elements, strict=True))
-    structure = built(known[0], letters) if known else _from_aflow(name, letters)
-    return crystal_from_structure(rescaled(structure))
+    return dict(zip(order, elements, strict=True))
 
 
 def _check_elements(elements: Sequence[str]) -> None:
@@ -176,7 +193,8 @@ def _check_elements(elements: Sequence[str]) -> None:
 
 
 def built(prototype: Prototype, letters: Mapping[str, str]) -> Any:
-    """Returns the pymatgen Structure of a prototype with a = 1 angstrom per site, before it is rescaled."""
+    """Returns the pymatgen Structure of a prototype, before it is rescaled: a is 2 angstrom times the cube root of the
+    number of sites. letters: the element for each letter of the prototype."""
     from pymatgen.core import Lattice, Structure
 
     species: list[str] = []
@@ -191,7 +209,8 @@ def built(prototype: Prototype, letters: Mapping[str, str]) -> Any:
 
 
 def _from_aflow(label: str, letters: Mapping[str, str]) -> Any:
-    """Returns the structure of pymatgen's AFLOW library with this label. Raises InvalidCandidateError."""
+    """Returns the structure of pymatgen's AFLOW library with this label. letters: the element for each letter of the
+    label. Raises InvalidCandidateError."""
     from pymatgen.core import Lattice, Structure
 
     entry = _aflow().get(label)
@@ -199,28 +218,32 @@ def _from_aflow(label: str, letters: Mapping[str, str]) -> Any:
         detail = f'no prototype is called "{label[:60]}"{did_you_mean(label, _aflow())}; pymatgen has {len(_aflow())}'
         raise InvalidCandidateError(Reason.UNPARSABLE, detail)
     symbols = [site["species"][0]["element"] for site in entry["sites"]]
-    names = dict(zip(sorted(set(symbols)), sorted(letters), strict=True))
-    species = [letters[names[symbol]] for symbol in symbols]
+    letter_by_symbol = dict(zip(sorted(set(symbols)), sorted(letters), strict=True))
+    species = [letters[letter_by_symbol[symbol]] for symbol in symbols]
     return Structure(Lattice(entry["lattice"]["matrix"]), species, [site["abc"] for site in entry["sites"]])
 
 
 @cache
 def _aflow() -> Mapping[str, Any]:
-    """Returns the cells and sites of pymatgen's AFLOW library by label; of entries with one label, the first."""
+    """Returns the cells and sites of pymatgen's AFLOW library by label. Of several entries with one label, the first
+    is taken."""
     with gzip.open(analysis_folder() / _AFLOW) as file:
         entries = json.load(file)
-    found: dict[str, Any] = {}
+    by_label: dict[str, Any] = {}
     for entry in entries:
         label = entry["tags"]["aflow"]
         cell = entry["snl"]
         n_elements = len({site["species"][0]["element"] for site in cell["sites"]})
-        if _LABEL.fullmatch(label) and n_elements == len(_LETTERS.findall(label.partition("_")[0])):
-            found.setdefault(label, cell)
-    return found
+        n_letters = len(_LETTERS.findall(label.partition("_")[0]))
+        if _LABEL.fullmatch(label) and n_elements == n_letters:
+            by_label.setdefault(label, cell)
+    return by_label
 
 
 REMEMBERED = 1 << 14
-COMPARED = 1 << 9  # reduced cells kept, which are larger than families
+"""Number of crystals whose families or notations are cached."""
+COMPARED = 1 << 9
+"""Number of crystals whose reduced cells are cached."""
 FAMILY_SYMPREC = 0.1
 """Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
 TIGHT_SYMPREC = 0.01
@@ -284,15 +307,18 @@ def relaxed_distance(first: Crystal, second: Crystal) -> float | None:
     """
     if first.formula != second.formula or not _near_volumes(first, second):
         return None
-    one = _symmetrised(first)
-    other = _symmetrised(second)
-    if len(one) != len(other):
+    first_cell = _symmetrised(first)
+    second_cell = _symmetrised(second)
+    if len(first_cell) != len(second_cell):
         return None
-    distances = _relaxed_matcher().get_rms_dist(one, other)
-    if distances is None or distances[1] > RELAXED_SITE:
+    distances = _relaxed_matcher().get_rms_dist(first_cell, second_cell)
+    if distances is None:
         return None
-    scale: float = (one.volume / len(one)) ** (1 / 3)
-    return float(distances[1]) * scale
+    _, largest = distances  # in cube roots of the volume per atom
+    if largest > RELAXED_SITE:
+        return None
+    unit: float = (first_cell.volume / len(first_cell)) ** (1 / 3)
+    return float(largest) * unit
 
 
 @lru_cache(maxsize=COMPARED)
@@ -317,6 +343,7 @@ def _relaxed_matcher() -> Any:
 
 
 def _near_volumes(first: Crystal, second: Crystal) -> bool:
+    """Returns whether the volumes per atom differ by no more than lengths that differ by SAME_LENGTH."""
     volumes = [float(crystal.structure.volume) / crystal.n_atoms for crystal in (first, second)]
     return max(volumes) <= min(volumes) * (1 + SAME_LENGTH) ** 3
 
@@ -335,8 +362,8 @@ def _matcher() -> Any:
 
 
 MAX_ASSIGNMENTS = 200_000
-"""Largest number of assignments that are looked at."""
-ALIKE = 0.3
+"""Largest number of combinations of states that are tried."""
+SAME_NEGATIVITY = 0.3
 """Difference of electronegativities up to which the order of two elements does not count; lead telluride has 0.2."""
 
 
@@ -363,58 +390,75 @@ def _assignment(formula: tuple[tuple[str, int], ...]) -> Assignment | None:
     symbols = [symbol for symbol, _ in formula]
     if len(symbols) == 1:
         return Assignment({symbols[0]: 0.0}, 0, 0)
-    found = _whole(formula) or _mixed(formula)
-    return min(found, key=lambda a: (a.misordered, a.unusual, _spread(a)), default=None)
+    assignments = _with_one_state_each(formula)
+    if not assignments:
+        assignments = _with_one_mean_state(formula)
+    return min(assignments, key=_unlikeliness, default=None)
 
 
-def _spread(assignment: Assignment) -> float:
-    """Returns the sum of the sizes of the states: the smaller ones are likelier."""
-    return sum(map(abs, assignment.states.values()))
+def _unlikeliness(assignment: Assignment) -> tuple[int, int, float]:
+    """Returns the key by which assignments are ranked, likeliest first. Of two alike, smaller states are likelier."""
+    sum_of_sizes = sum(abs(state) for state in assignment.states.values())
+    return assignment.misordered, assignment.unusual, sum_of_sizes
 
 
-def _whole(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
+def _with_one_state_each(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
+    """Returns the neutral assignments in which each element has one known state."""
+    assignments = []
     combinations = itertools.product(*(known_states(symbol).items() for symbol, _ in formula))
-    return [
-        _made(formula, [state for state, _ in chosen], sum(unusual for _, unusual in chosen))
-        for chosen in itertools.islice(combinations, MAX_ASSIGNMENTS)
-        if sum(state * n for (state, _), (_, n) in zip(chosen, formula, strict=True)) == 0
-    ]
+    for combination in itertools.islice(combinations, MAX_ASSIGNMENTS):
+        states = [state for state, _ in combination]
+        if _charge(states, formula) == 0:
+            n_unusual = sum(unusual for _, unusual in combination)
+            assignments.append(_assignment_with(formula, states, n_unusual))
+    return assignments
 
 
-def _mixed(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
-    found = []
+def _with_one_mean_state(formula: tuple[tuple[str, int], ...]) -> list[Assignment]:
+    """Returns the neutral assignments in which one element has a mean of two neighbouring states of one sign."""
+    assignments = []
     for place, (symbol, n) in enumerate(formula):
         others = formula[:place] + formula[place + 1 :]
         combinations = itertools.product(*(known_states(other).items() for other, _ in others))
-        states = sorted(known_states(symbol))
-        for chosen in itertools.islice(combinations, MAX_ASSIGNMENTS // len(formula)):
-            mean = -sum(state * m for (state, _), (_, m) in zip(chosen, others, strict=True)) / n
-            if any(low < mean < high and low * high > 0 for low, high in itertools.pairwise(states)):
-                values: list[float] = [state for state, _ in chosen]
-                values.insert(place, mean)
-                found.append(_made(formula, values, 2 + sum(unusual for _, unusual in chosen)))
-    return found
+        own_states = sorted(known_states(symbol))
+        for combination in itertools.islice(combinations, MAX_ASSIGNMENTS // len(formula)):
+            other_states = [state for state, _ in combination]
+            mean = -_charge(other_states, others) / n
+            if any(low < mean < high and low * high > 0 for low, high in itertools.pairwise(own_states)):
+                states = [*other_states[:place], mean, *other_states[place:]]
+                n_unusual = 2 + sum(unusual for _, unusual in combination)
+                assignments.append(_assignment_with(formula, states, n_unusual))
+    return assignments
 
 
-def _made(formula: tuple[tuple[str, int], ...], states: list[float] | list[int], unusual: int) -> Assignment:
-    named = {symbol: float(state) for (symbol, _), state in zip(formula, states, strict=True)}
-    pairs = []
-    for a in named:
-        for b in named:
-            if named[a] > 0 > named[b]:
-                pairs.append((a, b))
-    values = {symbol: electronegativity(symbol) for symbol in named}
-    misordered = sum((values[a] or 0.0) > (values[b] or 0.0) + ALIKE for a, b in pairs)
-    return Assignment(named, unusual, misordered)
+def _charge(states: Sequence[int], formula: tuple[tuple[str, int], ...]) -> int:
+    """Returns the sum of the states of all atoms."""
+    return sum(state * n for state, (_, n) in zip(states, formula, strict=True))
+
+
+def _assignment_with(formula: tuple[tuple[str, int], ...], states: Sequence[float], unusual: int) -> Assignment:
+    """Returns the assignment of these states, one for each element, with its number of misordered pairs."""
+    state_of = {symbol: float(state) for (symbol, _), state in zip(formula, states, strict=True)}
+    negativity = {symbol: electronegativity(symbol) or 0.0 for symbol in state_of}
+    cations = [symbol for symbol, state in state_of.items() if state > 0]
+    anions = [symbol for symbol, state in state_of.items() if state < 0]
+    misordered = 0
+    for cation in cations:
+        for anion in anions:
+            if negativity[cation] > negativity[anion] + SAME_NEGATIVITY:
+                misordered += 1
+    return Assignment(state_of, unusual, misordered)
 
 
 @cache
 def known_states(symbol: str) -> Mapping[int, int]:
-    """Returns the oxidation states of an element, with 0 for usual ones and 1 for others."""
+    """Returns the oxidation states of an element: the value is 0 for a usual state and 1 for another."""
     from pymatgen.core import Element
 
     element = Element(symbol)
     common = set(element.common_oxidation_states)
     observed = set(element.icsd_oxidation_states)
-    usual = common & observed or common or observed
+    usual = common & observed
+    if not usual:
+        usual = common or observed
     return {int(state): int(state not in usual) for state in sorted(common | observed) if state}

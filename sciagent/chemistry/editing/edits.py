@@ -20,12 +20,13 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from sciagent.chemistry.editing.moves import MOVES, ORDERS, ends
+from sciagent.chemistry.editing.moves import MOVES, ends
 from sciagent.chemistry.editing.parts import NOT_A_CHILD, TEMPLATES, kekule, pattern, side, without
 from sciagent.chemistry.standardise import rdkit_messages
 
-TRIES = 12
+TRIES = 12  # attempts to make a child
 RING_TRIES = 6  # attempts to cut a ring in half
+DOUBLE_BOND_SHARE = 0.4  # fraction of the bonds between two ring halves that are double
 ORGANIC: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
 
 OPERATIONS: tuple[str, ...] = (*TEMPLATES, *MOVES)
@@ -66,14 +67,17 @@ def mutate(
     operations: names to draw from. Raises KeyError for an unknown name.
     """
     mol = canonical(smiles)
+    if mol is None:
+        return None
 
     def edited(name: str) -> Any:
+        """Returns a child of the operation; None if it does not fit."""
         if name not in TEMPLATES:
             return MOVES[name](mol, rng, limits.elements)
         products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
         return rng.choice(products)[0] if products else None
 
-    return None if mol is None else _first_accepted(edited, (mol,), rng, operations, limits, charges=True)
+    return _first_accepted(edited, (mol,), rng, operations, limits, charges=True)
 
 
 def crossover(
@@ -96,6 +100,8 @@ def _first_accepted(
     *,
     charges: bool,
 ) -> tuple[str, str] | None:
+    """Returns the first accepted child of at most TRIES draws, and the name of its operation. edited: makes the child
+    of an operation. charges: whether a child must have the charge of its parent."""
     with rdkit_messages():
         for _ in range(TRIES):
             name = rng.choice(operations)
@@ -109,11 +115,14 @@ def canonical(smiles: str) -> Any:
     """Returns the molecule with its atoms in canonical order, whatever the SMILES; None if the SMILES is invalid."""
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles)
-        return None if mol is None or mol.GetNumAtoms() == 0 else Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+        if mol is None or mol.GetNumAtoms() == 0:
+            return None
+        return Chem.MolFromSmiles(Chem.MolToSmiles(mol))
 
 
 @cache
 def reaction(template: str) -> Any:
+    """Returns the reaction of a SMARTS, ready to run."""
     compiled = rdChemReactions.ReactionFromSmarts(template)
     compiled.Initialize()
     return compiled
@@ -136,12 +145,15 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges:
         return None
     if charges and Chem.GetFormalCharge(product) != Chem.GetFormalCharge(parents[0]):
         return None
-    if not _rings_fit(product, parents, limits) or not _within(product, limits) or _adds_unwanted(product, parents):
+    if not _rings_fit(product, parents, limits) or not _is_within(product, limits):
         return None
-    return text if Chem.MolFromSmiles(text) is not None else None
+    if _adds_unwanted(product, parents):
+        return None
+    can_be_read = Chem.MolFromSmiles(text) is not None
+    return text if can_be_read else None
 
 
-def _within(child: Any, limits: EditLimits) -> bool:
+def _is_within(child: Any, limits: EditLimits) -> bool:
     """Returns whether an edited molecule keeps the limits on charge, radicals, stereocentres and substructures."""
     if any(atom.GetNumRadicalElectrons() for atom in child.GetAtoms()):
         return False
@@ -158,20 +170,25 @@ def _within(child: Any, limits: EditLimits) -> bool:
 
 def _adds_unwanted(child: Any, parents: Sequence[Any]) -> bool:
     """Returns whether the child has a pattern of NOT_A_CHILD that no parent has."""
-    return any(
-        child.HasSubstructMatch(motif) and not any(parent.HasSubstructMatch(motif) for parent in parents)
-        for motif in map(pattern, NOT_A_CHILD)
-    )
+    for smarts in NOT_A_CHILD:
+        motif = pattern(smarts)
+        if child.HasSubstructMatch(motif) and not any(parent.HasSubstructMatch(motif) for parent in parents):
+            return True
+    return False
 
 
 def _rings_fit(child: Any, parents: Sequence[Any], limits: EditLimits) -> bool:
+    """Returns whether the rings of a child keep the limits on their number and sizes, and Bredt's rule."""
     sizes = [len(ring) for ring in child.GetRingInfo().AtomRings()]
     if limits.max_rings is not None and len(sizes) > limits.max_rings:
         return False
     if min(sizes, default=limits.min_ring_size) < limits.min_ring_size:
         return False
-    had = max((len(ring) for parent in parents for ring in parent.GetRingInfo().AtomRings()), default=0)
-    if max(sizes, default=0) > max(limits.max_ring_size, had):
+    largest_allowed = limits.max_ring_size
+    for parent in parents:
+        for ring in parent.GetRingInfo().AtomRings():
+            largest_allowed = max(largest_allowed, len(ring))
+    if max(sizes, default=0) > largest_allowed:
         return False
     return not _breaks_bredt(child) or any(map(_breaks_bredt, parents))
 
@@ -208,33 +225,40 @@ def _trans(mol: Any) -> Any:
         bond = mol.GetBondWithIdx(centre.centeredOn)
         if bond.IsInRing():
             continue
-        outer = [
-            max((n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()), key=lambda i: ranks[i])
-            for end, other in (ends(bond), ends(bond)[::-1])
-        ]
-        bond.SetStereoAtoms(*outer)
+        begin, end = ends(bond)
+        bond.SetStereoAtoms(_highest_neighbour(begin, end, ranks), _highest_neighbour(end, begin, ranks))
         bond.SetStereo(Chem.BondStereo.STEREOTRANS)
         changed = True
     return Chem.MolFromSmiles(Chem.MolToSmiles(mol)) if changed else mol
 
 
+def _highest_neighbour(atom: Any, other: Any, ranks: Sequence[int]) -> int:
+    """Returns the index of the highest-ranked neighbour of an atom except `other`. ranks: by index."""
+    neighbours: list[int] = [beside.GetIdx() for beside in atom.GetNeighbors() if beside.GetIdx() != other.GetIdx()]
+    return max(neighbours, key=lambda index: ranks[index])
+
+
 def _crossed(operation: str, first: Any, second: Any, rng: random.Random) -> Any:
     """Joins a part of the first molecule to a part of the second: pieces by a bond, or ring halves to a new ring."""
     in_ring = operation == "ring crossover"
-    part = _half if in_ring else _piece
-    left = part(first, rng)
-    right = part(second, rng)
+    take_part = _half if in_ring else _piece
+    left = take_part(first, rng)
+    right = take_part(second, rng)
     if left is None or right is None:
         return None
-    joined = Chem.RWMol(Chem.CombineMols(left[0], right[0]))
-    offset = left[0].GetNumAtoms()
-    right_ends = list(right[1])
-    rng.shuffle(right_ends)
-    for a, b in zip(left[1], right_ends, strict=True):
+    left_part, left_ends = left
+    right_part, right_ends = right
+    joined = Chem.RWMol(Chem.CombineMols(left_part, right_part))
+    offset = left_part.GetNumAtoms()
+    shuffled_ends = list(right_ends)
+    rng.shuffle(shuffled_ends)
+    for left_end, right_end in zip(left_ends, shuffled_ends, strict=True):
         # both ends may be the same atom, if a half has a single ring atom
-        if joined.GetBondBetweenAtoms(a, offset + b) is not None:
+        if joined.GetBondBetweenAtoms(left_end, offset + right_end) is not None:
             return None
-        joined.AddBond(a, offset + b, ORDERS[in_ring and rng.random() < 0.4])
+        is_double = in_ring and rng.random() < DOUBLE_BOND_SHARE
+        order = Chem.BondType.DOUBLE if is_double else Chem.BondType.SINGLE
+        joined.AddBond(left_end, offset + right_end, order)
     return joined
 
 
@@ -245,7 +269,9 @@ def _piece(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, ...]] | None:
     if not cuts:
         open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic() and a.GetTotalNumHs() == 1]
         return (kekule(mol), (rng.choice(open_atoms),)) if open_atoms else None
-    keep, drop = rng.choice(cuts)[:: rng.choice((1, -1))]
+    chosen_cut = rng.choice(cuts)
+    direction = rng.choice((1, -1))
+    keep, drop = chosen_cut[::direction]
     cut = kekule(mol)
     cut.RemoveBond(keep, drop)
     return _part(cut, (keep,))

@@ -22,7 +22,7 @@ Edit = Callable[[Any, random.Random, Sequence[str]], Any]
 VALENCE: dict[str, int] = {"B": 3, "C": 4, "N": 3, "O": 2, "F": 1, "Si": 4, "P": 3, "S": 2, "Cl": 1, "Br": 1, "I": 1}
 # relative frequency of each element; others are never inserted
 WEIGHT: dict[str, float] = {"C": 3.0, "N": 2.0, "O": 2.0, "S": 0.7, "F": 0.7, "Cl": 0.5, "Br": 0.25}
-CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings; repeated sizes are drawn more often
+NEW_RING_SIZES = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings; repeated sizes are drawn more often
 ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
 
 
@@ -41,7 +41,8 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     if not places:
         return None
     place = rng.choice(places)
-    order = min(rng.choices((1, 2, 3), weights=(12, 6, 1))[0], mol.GetAtomWithIdx(place).GetTotalNumHs())
+    [drawn_order] = rng.choices((1, 2, 3), weights=(12, 6, 1))
+    order = min(drawn_order, mol.GetAtomWithIdx(place).GetTotalNumHs())
     element = draw(rng, elements, order)
     if element is None:
         return None
@@ -60,10 +61,11 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     bond = child.GetBondWithIdx(rng.choice(bonds))
     first = bond.GetBeginAtomIdx()
     second = bond.GetEndAtomIdx()
-    keep = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3 and rng.random() < 0.5
+    can_keep_double = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3
+    keeps_double = can_keep_double and rng.random() < 0.5
     child.RemoveBond(first, second)
     new = child.AddAtom(Chem.Atom(element))
-    child.AddBond(first, new, Chem.BondType.DOUBLE if keep else Chem.BondType.SINGLE)
+    child.AddBond(first, new, Chem.BondType.DOUBLE if keeps_double else Chem.BondType.SINGLE)
     child.AddBond(new, second, Chem.BondType.SINGLE)
     return child
 
@@ -124,18 +126,19 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     if not systems:
         return None
     system = rng.choice(systems)
-    if (found := parts.ring_arms(mol, system)) is None:
+    arms_and_removed = parts.ring_arms(mol, system)
+    if arms_and_removed is None:
         return None
-    arms, removed = found
+    arms, removed = arms_and_removed
     ring = rng.choice(RINGS)
-    free = list[int]()
+    free_places = list[int]()  # an atom for each of its hydrogens
     for atom in parts.fragment(ring).GetAtoms():
-        free += [atom.GetIdx()] * atom.GetTotalNumHs()
-    rng.shuffle(free)
-    if len(free) < len(arms):
+        free_places += [atom.GetIdx()] * atom.GetTotalNumHs()
+    rng.shuffle(free_places)
+    if len(free_places) < len(arms):
         return None
     child, offset = parts.beside(mol, ring)
-    for (_, outer), place in zip(arms, free, strict=False):
+    for (_, outer), place in zip(arms, free_places, strict=False):
         child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
     return parts.without(child, [*system, *removed])
 
@@ -157,14 +160,17 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     No bond crosses an aromatic ring, since no valence rule detects that strain.
     """
     open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetTotalNumHs() > 0 and a.GetFormalCharge() == 0]
-    size = rng.choice(CLOSED)
+    size = rng.choice(NEW_RING_SIZES)
     distance = Chem.GetDistanceMatrix(mol)
     rings = [set(r) for r in mol.GetRingInfo().AtomRings()]
     aromatic = {a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic()}
     pairs = []
     for n, i in enumerate(open_atoms):
         for j in open_atoms[n + 1 :]:
-            if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings)):
+            if round(distance[i][j]) != size - 1:
+                continue
+            are_in_one_ring = any({i, j} <= ring for ring in rings)
+            if not (are_in_one_ring and aromatic & {i, j}):
                 pairs.append((i, j))
     if not pairs:
         return None
@@ -186,6 +192,7 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
 
 
 def ends(bond: Any) -> tuple[Any, Any]:
+    """Returns the two atoms of a bond."""
     return bond.GetBeginAtom(), bond.GetEndAtom()
 
 

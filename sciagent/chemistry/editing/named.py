@@ -38,7 +38,8 @@ from sciagent.chemistry.editing.parts import (
 from sciagent.chemistry.standardise import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
-Found = tuple[Kind, str, tuple[int, ...]]
+FoundPlace = tuple[Kind, str, tuple[int, ...]]
+"""Kind and name of the site, and the atoms of one place as in `Site.places`."""
 
 GROUPS: dict[str, str] = {**SUBSTITUENTS, **NAMED_ARYLS}
 # the same as in the templates "add substituent" and "add substituent to a saturated atom"
@@ -83,30 +84,37 @@ class NamedEdit:
     whats: tuple[str, ...]
     """Names that may be given as `what`; empty if the edit needs none."""
     says: str
+    """A few words on the effect of the edit."""
     build: Build
+    """Makes the children from (mol, place, what)."""
     by_group: bool = False
     """Whether `what` is the group at the site, not the inserted one."""
 
     def fits(self, site: Site) -> bool:
+        """Returns whether the edit applies to this site."""
         return site.kind == self.kind and (self.name != "swap CH for N" or site.name == "aromatic CH")
 
 
 def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
+    """Yields the products in which the ring is fused to the edge at this place."""
     for template in ANNELATIONS[what]:
         for (product,) in reaction(template).RunReactants((mol,), maxProducts=200):
-            used = {a.GetIntProp("react_atom_idx") for a in product.GetAtoms() if a.HasProp("old_mapno")}
-            if used == set(place):
+            mapped_atoms = [atom for atom in product.GetAtoms() if atom.HasProp("old_mapno")]
+            edge = {atom.GetIntProp("react_atom_idx") for atom in mapped_atoms}
+            if edge == set(place):
                 yield product
 
 
 def _link(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
+    """Yields the children with the linker in both directions."""
     for turned in (False, True):
         yield parts.join(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
 
 
 def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
-    """Yields the child, except CH2 for an aromatic bridge: it would break the aromatic ring."""
-    if ATOMS[what] != "C" or not mol.GetAtomWithIdx(place[0]).GetIsAromatic():
+    """Yields the child. There is none with CH2 in an aromatic ring, which it would break."""
+    is_aromatic = mol.GetAtomWithIdx(place[0]).GetIsAromatic()
+    if not (is_aromatic and ATOMS[what] == "C"):
         yield parts.change(mol, place[0], ATOMS[what])
 
 
@@ -161,13 +169,17 @@ def choices(smiles: str, edit: str, what: str | None = None, site: int | None = 
     Raises KeyError for an unknown edit, ValueError for an invalid SMILES.
     """
     named = NAMED_EDITS[edit]
-    where = [s for s in sites(smiles) if named.fits(s) and site in (None, s.number)]
+    fitting = [candidate for candidate in sites(smiles) if named.fits(candidate) and site in (None, candidate.number)]
     if named.by_group:
-        return [(s.name, s) for s in where if what in (None, s.name)]
-    whats = [what or ""] if what or not named.whats else named.whats
+        return [(chosen.name, chosen) for chosen in fitting if what in (None, chosen.name)]
+    whats = named.whats
+    if what:
+        whats = (what,)
+    elif not whats:
+        whats = ("",)
     pairs = list[tuple[str, Site]]()
-    for place in where:
-        pairs.extend((chosen, place) for chosen in whats)
+    for fitting_site in fitting:
+        pairs.extend((name, fitting_site) for name in whats)
     return pairs
 
 
@@ -193,6 +205,7 @@ def children(
 
 @lru_cache(maxsize=512)
 def _prepared(smiles: str) -> tuple[Any, tuple[Site, ...]]:
+    """Returns the molecule with its atoms in canonical order, and its sites. Raises ValueError."""
     mol = canonical(smiles)
     if mol is None:
         raise ValueError(f"no molecule: {smiles!a}")
@@ -202,18 +215,20 @@ def _prepared(smiles: str) -> tuple[Any, tuple[Site, ...]]:
 def _sites_of(mol: Any) -> tuple[Site, ...]:
     """Returns all sites of a molecule whose atoms are in canonical order."""
     ranks = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
-    groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
-    for kind, name, place in _found(mol):
+    groups: dict[tuple[Kind, str, tuple[int, ...]], list[tuple[int, ...]]] = {}
+    for kind, name, place in _found_places(mol):
         classes = [ranks[atom] for atom in place]
-        alike = tuple(min(classes, classes[::-1])) if kind in ("bond", "linker", "ring edge") else tuple(classes)
-        groups.setdefault((kind, name, tuple(sorted(alike)) if kind == "ring" else alike), []).append(place)
-    return tuple(
-        Site(number, kind, name, tuple(places))  # type: ignore[arg-type]  # the first two of the key, as made above
-        for number, ((kind, name, _), places) in enumerate(groups.items(), start=1)
-    )
+        if kind == "ring":
+            classes = sorted(classes)
+        elif kind in ("bond", "linker", "ring edge"):
+            classes = min(classes, classes[::-1])  # both directions are one place
+        groups.setdefault((kind, name, tuple(classes)), []).append(place)
+    numbered = enumerate(groups.items(), start=1)
+    return tuple(Site(number, kind, name, tuple(places)) for number, ((kind, name, _), places) in numbered)
 
 
-def _found(mol: Any) -> Iterator[Found]:
+def _found_places(mol: Any) -> Iterator[FoundPlace]:
+    """Yields all places of a molecule, kind by kind."""
     for (index,) in mol.GetSubstructMatches(pattern(_OPEN)):
         yield "hydrogen", _hydrogens(mol.GetAtomWithIdx(index)), (index,)
     for (index,) in mol.GetSubstructMatches(pattern(_AZA)):
@@ -238,7 +253,9 @@ def _found(mol: Any) -> Iterator[Found]:
 def _hydrogens(atom: Any) -> str:
     """Returns the name of an atom with its hydrogens: `aromatic CH`, `=CH2`, `NH`, `O`."""
     n = atom.GetTotalNumHs()
-    text = atom.GetSymbol() + ("H" if n else "") + (str(n) if n > 1 else "")
+    text = atom.GetSymbol()
+    if n:
+        text += "H" if n == 1 else f"H{n}"
     if atom.GetIsAromatic():
         return f"aromatic {text}"
     orders = {bond.GetBondType() for bond in atom.GetBonds()}
@@ -247,25 +264,31 @@ def _hydrogens(atom: Any) -> str:
     return f"={text}" if Chem.BondType.DOUBLE in orders else text
 
 
-def _substituents(mol: Any) -> Iterator[Found]:
-    """Yields groups of the table with at most half of the heavy atoms, also those within larger groups."""
+def _substituents(mol: Any) -> Iterator[FoundPlace]:
+    """Yields groups of the table with at most half of the heavy atoms, also groups within larger groups."""
     half = mol.GetNumHeavyAtoms() // 2
     for bond in mol.GetBonds():
         if bond.IsInRing() or bond.GetBondType() != Chem.BondType.SINGLE:
             continue
-        for outer, inner in ((bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())):
-            group = side(mol, inner.GetIdx(), outer.GetIdx())
-            name = _group_names().get(_group_key(mol, group, inner.GetIdx())) if len(group) <= half else None
+        begin = bond.GetBeginAtomIdx()
+        end = bond.GetEndAtomIdx()
+        for bearer, first in ((begin, end), (end, begin)):
+            group = side(mol, first, bearer)
+            if len(group) > half:
+                continue
+            name = _group_names().get(_group_key(mol, group, first))
             if name is not None:
-                yield "substituent", name, (outer.GetIdx(), inner.GetIdx())
+                yield "substituent", name, (bearer, first)
 
 
 def _group_key(mol: Any, atoms: Iterable[int], root: int) -> str:
+    """Returns the SMILES of a group, written from its first atom `root`."""
     return str(Chem.MolFragmentToSmiles(mol, atomsToUse=sorted(atoms), rootedAtAtom=root, isomericSmiles=False))
 
 
 @cache
 def _group_names() -> dict[str, str]:
+    """Returns the names of the groups by `_group_key`."""
     names: dict[str, str] = {}
     for name, text in {**GROUPS, "iodo": "I"}.items():
         mol = Chem.MolFromSmiles(f"*{text}")
@@ -274,19 +297,17 @@ def _group_names() -> dict[str, str]:
 
 
 def _ring_name(mol: Any, system: set[int]) -> str:
-    """Returns the ring's name in the table, with its double-bonded atoms, or its number of atoms."""
-    bonds = []
-    for i in system:
-        for bond in mol.GetAtomWithIdx(i).GetBonds():
+    """Returns the name in the table of a ring with its double-bonded atoms, or its number of atoms in words."""
+    double_bonded = set()
+    for index in system:
+        for bond in mol.GetAtomWithIdx(index).GetBonds():
             if bond.GetBondType() == Chem.BondType.DOUBLE:
-                bonds.append(bond)
-    substituents = set()
-    for bond in bonds:
-        substituents |= {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()} - system
-    return _skeleton_names().get(_skeleton(mol, system | substituents), f"ring of {len(system)} atoms")
+                double_bonded.add(bond.GetOtherAtomIdx(index))
+    return _skeleton_names().get(_skeleton(mol, system | double_bonded), f"ring of {len(system)} atoms")
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
+    """Returns the name of a linker in the table, or the symbols of its inner atoms."""
     substituents = set()
     for i in inner:
         for n in mol.GetAtomWithIdx(i).GetNeighbors():
@@ -297,12 +318,14 @@ def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str
 
 @cache
 def _skeleton_names() -> dict[str, str]:
+    """Returns the names of rings and linkers by `_skeleton`."""
     mols = {name: Chem.MolFromSmiles(text) for name, text in (NAMED_RINGS | NAMED_LINKERS).items()}
     return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
 
 
 def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> str:
-    """Returns a part as elements, charges and bonds only, since its hydrogens depend on its substituents."""
+    """Returns the SMILES of a part with its elements, charges and bonds only, since its hydrogens depend on its
+    substituents. stars: atoms that are written as `*`."""
     part = Chem.RWMol()
     index = {}
     for old in sorted(atoms):

@@ -25,11 +25,13 @@ MAX_ARRANGEMENTS = 24  # children of one ring exchange, at most
 
 @cache
 def fragment(smiles: str) -> Any:
+    """Returns the molecule of a fragment; None if the text is no molecule by itself."""
     return Chem.MolFromSmiles(smiles)
 
 
 @cache
 def pattern(smarts: str) -> Any:
+    """Returns the pattern of a SMARTS."""
     return Chem.MolFromSmarts(smarts)
 
 
@@ -50,7 +52,7 @@ def loosen(atom: Any) -> None:
 
 
 def beside(mol: Any, text: str) -> tuple[Any, int]:
-    """Returns the molecule beside a fragment, for editing, and the index of the fragment's first atom."""
+    """Returns an editable copy with a fragment that is not bonded yet, and the index of the fragment's first atom."""
     if "*" in text or fragment(text) is not None:
         other = kekule(fragment(text))
     else:
@@ -70,17 +72,19 @@ def without(child: Any, atoms: Iterable[int]) -> Any:
 def ring_systems(mol: Any) -> list[set[int]]:
     """Returns the ring systems. Rings that share an atom, as in fused, bridged and spiro rings, are one system."""
     systems: list[set[int]] = []
-    for ring in map(set, mol.GetRingInfo().AtomRings()):
-        for other in [s for s in systems if s & ring]:
-            ring |= other
+    for ring in mol.GetRingInfo().AtomRings():
+        system = set(ring)
+        for other in [known for known in systems if known & system]:
+            system |= other
             systems.remove(other)
-        systems.append(ring)
+        systems.append(system)
     return sorted(systems, key=min)
 
 
 def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]], list[int]] | None:
     """Returns the bonds (ring atom, outer atom) of a ring system to its substituents, and the single atoms on double
-    bonds, such as =O, which go with the ring. Returns None for larger ones, or for more than MAX_ARMS substituents."""
+    bonds, such as =O, which are removed with the ring. Returns None if a larger group is on a double bond, or if there
+    are more than MAX_ARMS substituents."""
     arms = []
     removed = []
     for atom in sorted(system):
@@ -110,39 +114,46 @@ def side(mol: Any, start: int, barred: int = -1) -> set[int]:
 
 
 def linker_paths(mol: Any) -> list[LinkerPath]:
-    """Returns (end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between parts.
+    """Returns (end, inner atoms, end): single bonds outside rings, then chains of one to three atoms between parts.
 
     An inner atom is in no ring. Its other substituents are single atoms, which belong to the linker.
     """
-    bonds: list[LinkerPath] = [
-        (bond.GetBeginAtomIdx(), (), bond.GetEndAtomIdx())
-        for bond in mol.GetBonds()
-        if bond.GetBondType() == Chem.BondType.SINGLE
-        and not bond.IsInRing()
-        and min(bond.GetBeginAtom().GetDegree(), bond.GetEndAtom().GetDegree()) > 1
-    ]
-    chains = list[LinkerPath]()
+    paths = list[LinkerPath]()
+    for bond in mol.GetBonds():
+        is_single = bond.GetBondType() == Chem.BondType.SINGLE
+        smaller_degree = min(bond.GetBeginAtom().GetDegree(), bond.GetEndAtom().GetDegree())
+        if is_single and not bond.IsInRing() and smaller_degree > 1:
+            paths.append((bond.GetBeginAtomIdx(), (), bond.GetEndAtomIdx()))
     for atom in mol.GetAtoms():
-        chains.extend(_chains(mol, atom.GetIdx()))
-    return [*bonds, *chains]
+        paths.extend(_chains(mol, atom.GetIdx()))
+    return paths
 
 
 def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
-    """Yields the chains from an atom to atoms of higher index."""
+    """Yields the chains from an atom to atoms of higher index, as `linker_paths` does."""
     stack: list[tuple[int, ...]] = [(start,)]
     while stack:
         path = stack.pop()
-        for bond in mol.GetAtomWithIdx(path[-1]).GetBonds():
-            step = bond.GetOtherAtom(mol.GetAtomWithIdx(path[-1]))
-            index = step.GetIdx()
-            if index in path or bond.IsInRing() or step.GetDegree() < 2:
+        last = mol.GetAtomWithIdx(path[-1])
+        for bond in last.GetBonds():
+            neighbour = bond.GetOtherAtom(last)
+            index = neighbour.GetIdx()
+            if index in path or bond.IsInRing() or neighbour.GetDegree() < 2:
                 continue
-            if len(path) > 1 and start < index:
-                beside = (n for i in path[1:] for n in mol.GetAtomWithIdx(i).GetNeighbors())
-                if all(n.GetIdx() in (*path, index) or n.GetDegree() == 1 for n in beside):
-                    yield start, path[1:], index
-            if len(path) <= 3 and not step.IsInRing():
+            inner = path[1:]
+            if inner and start < index and _has_single_substituents(mol, inner, (*path, index)):
+                yield start, inner, index
+            if len(path) <= 3 and not neighbour.IsInRing():
                 stack.append((*path, index))
+
+
+def _has_single_substituents(mol: Any, inner: Sequence[int], chain: Sequence[int]) -> bool:
+    """Returns whether all substituents of the inner atoms of a chain are single atoms."""
+    for index in inner:
+        for neighbour in mol.GetAtomWithIdx(index).GetNeighbors():
+            if neighbour.GetIdx() not in chain and neighbour.GetDegree() != 1:
+                return False
+    return True
 
 
 def put(mol: Any, place: int, group: str) -> Any:
@@ -162,9 +173,12 @@ def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
 
 
 def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
-    """Joins two parts by a linker with ends `*`. inner: atoms of the old linker, removed with their substituents."""
+    """Joins two parts by a linker with ends `*`. inner: atoms of the old linker, removed with their substituents.
+    turned: whether the linker is used from its last end to its first."""
     new = fragment(linker)
-    stars = [a.GetIdx() for a in new.GetAtoms() if a.GetAtomicNum() == 0][:: -1 if turned else 1]
+    stars = [atom.GetIdx() for atom in new.GetAtoms() if atom.GetAtomicNum() == 0]
+    if turned:
+        stars.reverse()
     child, offset = beside(mol, linker)
     chain = [left, *inner, right]
     _cut(child, left, chain[1])
@@ -173,12 +187,14 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
         child.AddBond(left, right, Chem.BondType.SINGLE)
     else:
         for end, star in zip((left, right), stars, strict=True):
-            child.AddBond(end, offset + new.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx(), Chem.BondType.SINGLE)
-    hung = set[int]()
+            [bound] = new.GetAtomWithIdx(star).GetNeighbors()
+            child.AddBond(end, offset + bound.GetIdx(), Chem.BondType.SINGLE)
+    substituents = set[int]()
     for index in inner:
-        hung.update(neighbour.GetIdx() for neighbour in mol.GetAtomWithIdx(index).GetNeighbors())
-    hung -= {left, right}
-    return without(child, {*inner, *hung, *(offset + star for star in stars)})
+        substituents.update(neighbour.GetIdx() for neighbour in mol.GetAtomWithIdx(index).GetNeighbors())
+    substituents -= {left, right}
+    new_stars = [offset + star for star in stars]
+    return without(child, {*inner, *substituents, *new_stars})
 
 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
@@ -186,12 +202,14 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
 
     Yields nothing for a ring system without `ring_arms`.
     """
-    if (found := ring_arms(mol, system)) is None:
+    arms_and_removed = ring_arms(mol, system)
+    if arms_and_removed is None:
         return
-    arms, removed = found
+    arms, removed = arms_and_removed
     distance = Chem.GetDistanceMatrix(mol)
-    apart = [[round(distance[a][b]) for a, _ in arms] for b, _ in arms]
-    for places in _arrangements(fragment(ring), apart):
+    ring_atoms = [ring_atom for ring_atom, _ in arms]
+    arm_distances = [[round(distance[a][b]) for a in ring_atoms] for b in ring_atoms]
+    for places in _arrangements(fragment(ring), arm_distances):
         child, offset = beside(mol, ring)
         for (atom, outer), place in zip(arms, places, strict=True):
             _cut(child, outer, atom)
@@ -200,7 +218,7 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
 
 
 def change(mol: Any, place: int, element: str) -> Any:
-    """Changes the element of an atom; its hydrogens follow."""
+    """Changes the element of an atom. Its hydrogens follow from its bonds."""
     child = kekule(mol)
     atom = child.GetAtomWithIdx(place)
     atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
@@ -214,32 +232,37 @@ def _cut(child: Any, kept: int, gone: int) -> None:
     A chirality tag counts the neighbours in the order of their bonds, and the new bond comes last.
     """
     atom = child.GetAtomWithIdx(kept)
-    around = [bond.GetOtherAtomIdx(kept) for bond in atom.GetBonds()]
-    if gone in around:
-        if (len(around) - 1 - around.index(gone)) % 2:
+    neighbours = [bond.GetOtherAtomIdx(kept) for bond in atom.GetBonds()]
+    if gone in neighbours:
+        n_later = len(neighbours) - 1 - neighbours.index(gone)
+        if n_later % 2:  # an odd permutation of the neighbours
             atom.InvertChirality()
         child.RemoveBond(kept, gone)
 
 
-def _arrangements(ring: Any, apart: list[list[int]]) -> list[tuple[int, ...]]:
-    """Returns the positions of the arms that change their distances, in bonds, least; at most MAX_ARRANGEMENTS."""
-    room = {a.GetIdx(): a.GetTotalNumHs() for a in ring.GetAtoms() if a.GetTotalNumHs()}
-    between = Chem.GetDistanceMatrix(ring)
+def _arrangements(ring: Any, arm_distances: list[list[int]]) -> list[tuple[int, ...]]:
+    """Returns the arrangements of arms on a ring that change the distances between the arms least; at most
+    MAX_ARRANGEMENTS. An arrangement has the ring atom of each arm. arm_distances: (arms, arms) in bonds."""
+    hydrogens = {atom.GetIdx(): atom.GetTotalNumHs() for atom in ring.GetAtoms() if atom.GetTotalNumHs()}
+    ring_distances = Chem.GetDistanceMatrix(ring)
     best: list[tuple[int, ...]] = []
-    least = float("inf")
-    stack: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    least_change = float("inf")
+    stack: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # changes of distances, and the first arms' atoms
     while stack:
-        strain, places = stack.pop()
-        if strain > least:
+        total_change, places = stack.pop()
+        if total_change > least_change:
             continue
-        if len(places) == len(apart):
-            best, least = ([places], strain) if strain < least else ([*best, places], least)
+        if len(places) == len(arm_distances):
+            if total_change < least_change:
+                least_change = total_change
+                best = []
+            best.append(places)
             continue
-        for place, holds in room.items():
-            if places.count(place) < holds:
-                wanted = apart[len(places)]
-                more = sum(abs(round(between[place][p]) - wanted[n]) for n, p in enumerate(places))
-                stack.append((strain + more, (*places, place)))
+        wanted = arm_distances[len(places)]
+        for place, n_free in hydrogens.items():
+            if places.count(place) < n_free:
+                added = sum(abs(round(ring_distances[place][p]) - wanted[n]) for n, p in enumerate(places))
+                stack.append((total_change + added, (*places, place)))
     return sorted(best)[:MAX_ARRANGEMENTS]
 
 

@@ -191,7 +191,8 @@ class CrystalReading:
             raise InvalidCandidateError(Reason.MULTIPLICITY, "a crystal has no multiplicity of its own")
         from sciagent.chemistry.crystals.notation import read_crystal
 
-        if (crystal := _KNOWN.get(text)) is None:
+        crystal = _KNOWN.get(text)
+        if crystal is None:
             crystal = read_crystal(text)
             _remember(text, crystal)
         return Standardised(crystal)
@@ -215,16 +216,18 @@ _KNOWN: dict[str, Crystal] = {}
 
 
 def _remember(text: str, crystal: Crystal) -> None:
+    """Keeps a crystal by its text, as the latest one, and drops the oldest of more than REMEMBERED."""
     _KNOWN.pop(text, None)
     _KNOWN[text] = crystal
     while len(_KNOWN) > REMEMBERED:
-        _KNOWN.pop(next(iter(_KNOWN)), None)
+        oldest = next(iter(_KNOWN))
+        _KNOWN.pop(oldest, None)
 
 
-MOST_SITES = 40
+MAX_CHILD_SITES = 40
 """Largest number of sites in the primitive cell of a child, unless a campaign file states another."""
-LISTED = 40
-"""Most places of a crystal that are listed for a model."""
+MAX_LISTED = 40
+"""Largest number of places of a crystal that are listed for a model."""
 
 
 class CrystalEdits(EditSet):
@@ -244,7 +247,7 @@ class CrystalEdits(EditSet):
 
     def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> CrystalLimits:
         """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
-        most = MOST_SITES if size is None else size
+        most = MAX_CHILD_SITES if size is None else size
         if not checks:
             return CrystalLimits(max_sites=most)
         last = checks[-1]
@@ -270,7 +273,7 @@ class CrystalEdits(EditSet):
 
     def described_sites(self, candidate: Candidate) -> list[str]:
         assert isinstance(candidate, Crystal)
-        places = edits.sites(candidate)[:LISTED]
+        places = edits.sites(candidate)[:MAX_LISTED]
         groups: dict[str, list[str]] = {}
         for place in places:
             fitting = ", ".join(edit.name for edit in edits.NAMED.values() if edit.fits(place))

@@ -89,9 +89,10 @@ class MoleculeSubject(Subject):
         return Molecule(**record) if "identity" in record else self.restored(record)
 
     def fault_of(self, text: str) -> str | None:
-        if odd := _NOT_SMILES.search(text):
+        foreign = _NOT_SMILES.search(text)
+        if foreign:
             return (
-                f"{shown(odd[0])} at position {odd.start() + 1} of {shown(text)} is not used in SMILES; "
+                f"{shown(foreign[0])} at position {foreign.start() + 1} of {shown(text)} is not used in SMILES; "
                 "write one molecule such as Cc1ccncc1, without blanks or quotes"
             )
         return None
@@ -158,7 +159,11 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
     options: Any = drawer.drawOptions()
     options.clearBackground = False
     # RDKit draws the n-th colour as #0n0n0n; the CSS variable then replaces it
-    options.setAtomPalette({number: ((place + 1) / 255,) * 3 for number, place in _ELEMENTS.items()})
+    palette = {}
+    for number, place in _ELEMENTS.items():
+        grey = (place + 1) / 255
+        palette[number] = (grey, grey, grey)
+    options.setAtomPalette(palette)
     options.fixedBondLength = 26
     options.bondLineWidth = 1.6
     options.minFontSize = 11
@@ -169,10 +174,18 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
 
 
 def _themed(svg: str, width: int, height: int) -> str:
-    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    inner = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL).removesuffix("</svg>\n").strip()
-    colours = {f"#{place:02x}{place:02x}{place:02x}": name for place, name in enumerate(_COLOURS, start=1)}
-    inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: f"var(--{colours.get(m.group().lower(), 'atom')})", _merged(inner))
+    """Returns RDKit's SVG with one path for each style and with CSS variables as colours."""
+    end_of_tag = svg.index(">", svg.index("<svg")) + 1
+    body = svg[end_of_tag:]
+    without_comments = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
+    merged = _merged(without_comments.removesuffix("</svg>\n").strip())
+    names = {f"#{place:02x}{place:02x}{place:02x}": name for place, name in enumerate(_COLOURS, start=1)}
+
+    def variable(colour: re.Match[str]) -> str:
+        name = names.get(colour.group().lower(), "atom")
+        return f"var(--{name})"
+
+    inner = re.sub(r"#[0-9A-Fa-f]{6}", variable, merged)
     head = f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'
     return f"{head}{inner}</svg>"
 
@@ -186,9 +199,12 @@ def _merged(inner: str) -> str:
     """Returns the body of a drawing with one path for each style, which is a sixth as long; other elements are kept."""
     lines: dict[str, list[str]] = {}
     for path in _PATH.finditer(inner):
-        given = dict(part.split(":", 1) for part in (path["style"] or f"fill:{path['fill']}").split(";") if part)
-        kept = {name: given[name] for name in ("fill", "stroke", "stroke-width") if name in given}
-        style = ";".join(f"{name}:{value}" for name, value in kept.items())
-        lines.setdefault(style, []).append(re.sub(r"\s*([A-Z])\s*", r"\1", path["line"].strip()))
-    rest = "".join(_PATH.sub("", inner).split("\n")).strip()
-    return "".join(f'<path style="{style}" d="{"".join(parts)}"/>' for style, parts in lines.items()) + rest
+        written_style = path["style"] or f"fill:{path['fill']}"
+        properties = dict(part.split(":", 1) for part in written_style.split(";") if part)
+        drawn = [name for name in ("fill", "stroke", "stroke-width") if name in properties]
+        style = ";".join(f"{name}:{properties[name]}" for name in drawn)
+        line = re.sub(r"\s*([A-Z])\s*", r"\1", path["line"].strip())
+        lines.setdefault(style, []).append(line)
+    paths = [f'<path style="{style}" d="{"".join(parts)}"/>' for style, parts in lines.items()]
+    other_elements = _PATH.sub("", inner).replace("\n", "").strip()
+    return "".join(paths) + other_elements

@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.base import EditSet
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import content_hash
 
-TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
+MAX_LISTED_ATOMS = 100  # largest number of heavy atoms of a molecule whose sites are listed
 
 
 class MoleculeEdits(EditSet):
@@ -86,9 +86,12 @@ class MoleculeEdits(EditSet):
 
     def described_sites(self, candidate: Candidate) -> list[str]:
         assert isinstance(candidate, Molecule)
-        if candidate.heavy_atoms > TOO_LARGE or not (places := named.sites(candidate.smiles)):
+        if candidate.heavy_atoms > MAX_LISTED_ATOMS:
             return []
-        return [f"atoms: {_numbered(candidate.smiles)}", "sites, number name @atoms:", *_by_edits(places)]
+        places = named.sites(candidate.smiles)
+        if not places:
+            return []
+        return [f"atoms: {_numbered(candidate.smiles)}", "sites, number name @atoms:", *_lines_by_edits(places)]
 
     def choices(
         self, text: str, edit: str, what: str | None = None, where: int | None = None
@@ -121,13 +124,17 @@ def _numbered(smiles: str) -> str:
     return str(Chem.MolToSmiles(mol, canonical=False))
 
 
-def _by_edits(places: Sequence[Site]) -> list[str]:
+def _lines_by_edits(places: Sequence[Site]) -> list[str]:
+    """Returns a line for each set of edits, with the sites that they fit."""
     groups: dict[str, list[str]] = {}
     for site in places:
-        first = site.places[0]
-        atoms = first[:1] if site.kind == "substituent" else first
-        alike = f" x{len(site.places)}" if len(site.places) > 1 else ""
-        text = f"{site.number} {site.name} @{'-'.join(str(a + 1) for a in atoms)}{alike}"
+        atoms = site.places[0]
+        if site.kind == "substituent":
+            atoms = atoms[:1]  # the atom that bears it
+        numbers = "-".join(str(atom + 1) for atom in atoms)
+        text = f"{site.number} {site.name} @{numbers}"
+        if len(site.places) > 1:
+            text += f" x{len(site.places)}"
         fitting = ", ".join(edit.name for edit in NAMED_EDITS.values() if edit.fits(site))
         groups.setdefault(fitting, []).append(text)
     return [f"{fitting}: {'; '.join(texts)}" for fitting, texts in groups.items()]

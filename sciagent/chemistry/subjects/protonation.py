@@ -21,8 +21,10 @@ from sciagent.errors import InvalidCandidateError, UsageError
 
 LIBRARY = "dimorphite_dl"
 MISSING = f"needs {LIBRARY}; install it with: pip install 'sciagent[ph]'"
-LISTED = 3
+MAX_LISTED = 3
 """Largest number of other states that a note lists."""
+MAX_STATES = 128
+"""Largest number of states of a molecule that are made."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,15 @@ class Standardisation:
         state = state_at(molecule, self.ph)
         if state.fault:
             return Standardised(molecule, f"kept as {molecule.smiles} at pH {self.ph:g}: {state.fault}", state.fault)
-        parts = [f"protonated at pH {self.ph:g} from {molecule.smiles}"] if state.molecule != molecule else []
-        if others := state.others:
-            more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
-            listed = ", ".join(others[:LISTED]) + more
+        parts = []
+        if state.molecule != molecule:
+            parts.append(f"protonated at pH {self.ph:g} from {molecule.smiles}")
+        if state.others:
+            listed = ", ".join(state.others[:MAX_LISTED])
+            if len(state.others) > MAX_LISTED:
+                listed += f" and {len(state.others) - MAX_LISTED} more"
             parts.append(f"also possible at pH {self.ph:g} within the spread of the pKa: {listed}")
-        return Standardised(state.molecule, "; ".join(parts), is_ambiguous=bool(others))
+        return Standardised(state.molecule, "; ".join(parts), is_ambiguous=bool(state.others))
 
     def of(self, candidate: Candidate) -> Candidate:
         """Returns the candidate that a proposal of this one becomes; itself if it would be refused."""
@@ -82,15 +87,19 @@ def state_at(molecule: Molecule, ph: float) -> State:
 
     Raises UsageError if the library is not installed.
     """
-    [*likeliest], is_fallback = _protonated(molecule, ph, precision=0.0, most=1)
+    likeliest, is_fallback = _protonated(molecule, ph, precision=0.0, most=1)
     if is_fallback or not likeliest:
         return State(molecule, fault=f"{LIBRARY} fails on it")
-    dominant = _same_but_for_protons(molecule, likeliest[0])
+    dominant_smiles = likeliest[0]
+    dominant = _same_but_for_protons(molecule, dominant_smiles)
     if dominant is None:
-        return State(molecule, fault=f"{LIBRARY} makes another molecule of it, {likeliest[0]}")
-    spread, _ = _protonated(molecule, ph, precision=1.0, most=128)
-    possible = (_same_but_for_protons(molecule, smiles) for smiles in spread)
-    others = dict.fromkeys(state.smiles for state in possible if state is not None and state != dominant)
+        return State(molecule, fault=f"{LIBRARY} makes another molecule of it, {dominant_smiles}")
+    possible, _ = _protonated(molecule, ph, precision=1.0, most=MAX_STATES)
+    others: dict[str, None] = {}  # in order, each once
+    for smiles in possible:
+        state = _same_but_for_protons(molecule, smiles)
+        if state is not None and state != dominant:
+            others[state.smiles] = None
     return State(dominant, tuple(others))
 
 
@@ -112,7 +121,9 @@ def _protonated(molecule: Molecule, ph: float, *, precision: float, most: int) -
 def _same_but_for_protons(molecule: Molecule, smiles: str) -> Molecule | None:
     """Returns the molecule of a state; None if it differs from `molecule` by more than protons on charged atoms."""
     state = molecule_or_none(smiles, multiplicity=molecule.multiplicity)
-    return state if state is not None and _neutral(state) == _neutral(molecule) else None
+    if state is None or _neutral(state) != _neutral(molecule):
+        return None
+    return state
 
 
 def _neutral(molecule: Molecule) -> tuple[str, int] | None:

@@ -37,7 +37,9 @@ class Averaged:
         self._processes = [Process(hyper, rows) for hyper in hypers]
         self.basis = np.arange(len(rows.y))
         self.noise = float(self._weights @ [process.noise for process in self._processes])
-        self.leave_one_out = self._moments(*zip(*(each.leave_one_out for each in self._processes), strict=True))
+        left_out = [process.leave_one_out for process in self._processes]
+        self.leave_one_out = self._moments([mean for mean, _ in left_out], [variance for _, variance in left_out])
+        """Means and variances (n,) of each row's noisy answer, predicted from the other rows."""
 
     def slopes(self, z: Array) -> Array:
         """Returns (n, d) gradients of the mean over z."""
@@ -45,8 +47,11 @@ class Averaged:
 
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
         """Returns mean, variance and slopes, as `Process.foretell`."""
-        means, spreads, slopes = zip(*(each.foretell(z, similarity) for each in self._processes), strict=True)
-        return *self._moments(means, spreads), self._mean(slopes)
+        forecasts = [process.foretell(z, similarity) for process in self._processes]
+        means = [mean for mean, _, _ in forecasts]
+        variances = [variance for _, variance, _ in forecasts]
+        mean, variance = self._moments(means, variances)
+        return mean, variance, self._mean([slopes for _, _, slopes in forecasts])
 
     def _mean(self, values: Sequence[Array]) -> Array:
         return np.tensordot(self._weights, np.stack(values), axes=1)
@@ -58,34 +63,36 @@ class Averaged:
 
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
-BASIS_STRUCTURE = 900
-TERMINAL_ROWS = 600
-OTHERS = 0.25
-TRUST_ROWS = 60
-TRUST_PRIOR = 30.0
+BASIS_STRUCTURE = 900  # basis rows of a process with structure
+TERMINAL_ROWS = 600  # largest number of terminal answers to which a chain is fitted
+OTHERS = 0.25  # fraction of these that are not the most promising ones
+TRUST_ROWS = 60  # smallest number of rows from which a factor of `Trust` is learned
+TRUST_PRIOR = 30.0  # weight of the factor 1, in rows
 MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fills gaps, and is soon known well enough
 # standard uncertainty of an earlier campaign's terminal answer, as a fraction of its distance from a limit of a hit,
 # since the relation between the rungs may be another one there
 ELSEWHERE = 0.3
 FEW_ROWS = 120  # terminal rows up to which the law is averaged over its hyper-parameters
-SAME = 0.8  # expected slope of an answer over that of a lower rung that measures the same property
-MANY = 2  # smallest number of blocks for two threads
-AHEAD = 8  # largest number of blocks computed ahead of use
+SAME_SLOPE = 0.8  # expected slope of an answer over that of a lower rung that measures the same property
+MIN_THREADED_BLOCKS = 2  # number of blocks from which two threads compute them
+MAX_BLOCKS_AHEAD = 8  # largest number of blocks computed ahead of use
 BLOCK = 4096  # candidates computed at a time, so that the data stay in the processor's cache
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast for n candidates that have answers from the same rungs. missing: the m rungs without an answer.
-    mean: (n,) expected terminal answer; hits lie above 0. covariance: (n, m + 1, m + 1) of the answers of the missing
-    rungs and, in the last place, of the terminal rung."""
+    """The forecast for n candidates that have answers from the same rungs."""
 
     missing: tuple[int, ...]
+    """The m rungs without an answer."""
     mean: Array
+    """(n,) expected terminal answer; hits lie above 0."""
     covariance: Array
+    """(n, m + 1, m + 1) covariance of the answers of the missing rungs and, last, of the terminal rung."""
 
     @property
     def variance(self) -> Array:
+        """(n,) variance of the terminal answer."""
         return self.covariance[:, -1, -1]
 
 
@@ -106,17 +113,20 @@ class Trust:
     def of(cls, mean: Array, variance: Array, answers: Array) -> Trust:
         """Learns the factors from leave-one-out means and variances (n,) of the answers."""
         order = np.argsort(mean, kind="stable")
-        squares = ((answers - mean) ** 2 / variance)[order]
-        width = max(TRUST_ROWS, len(order) // 10)
+        squared_errors = ((answers - mean) ** 2 / variance)[order]
+        width = max(TRUST_ROWS, len(order) // 10)  # rows of a window over the ascending means
         if len(order) < 2 * width:
             return cls.none()
-        total = np.concatenate([[0.0], np.cumsum(squares)])
         begins = np.arange(0, len(order) - width + 1, max(1, width // 4))
-        within = total[begins + width] - total[begins]
-        centres = np.concatenate([[0.0], np.cumsum(mean[order])])
-        return cls((centres[begins + width] - centres[begins]) / width, (within + TRUST_PRIOR) / (width + TRUST_PRIOR))
+        ends = begins + width
+        error_sums = np.concatenate([[0.0], np.cumsum(squared_errors)])
+        window_errors = error_sums[ends] - error_sums[begins]
+        mean_sums = np.concatenate([[0.0], np.cumsum(mean[order])])
+        window_means = (mean_sums[ends] - mean_sums[begins]) / width
+        return cls(window_means, (window_errors + TRUST_PRIOR) / (width + TRUST_PRIOR))
 
     def __call__(self, mean: Array) -> Array:
+        """Returns (n,) factors on the variances at these means."""
         return np.interp(mean, self.means, self.factors)
 
 
@@ -189,16 +199,16 @@ class Chain:
             mean, spread, cross = self._next(self._last, z, of[part], columns, covariance)
             return part, Forecast(missing, mean, _grown(covariance, spread, cross))
 
-        if len(blocks) < MANY or (os.cpu_count() or 1) < 2:
+        if len(blocks) < MIN_THREADED_BLOCKS or (os.cpu_count() or 1) < 2:
             yield from map(forecast_block, blocks)
             return
         with ThreadPoolExecutor(2) as pool:
-            for start in range(0, len(blocks), AHEAD):  # limits the number of forecasts in memory
-                yield from pool.map(forecast_block, blocks[start : start + AHEAD])
+            for start in range(0, len(blocks), MAX_BLOCKS_AHEAD):  # limits the number of forecasts in memory
+                yield from pool.map(forecast_block, blocks[start : start + MAX_BLOCKS_AHEAD])
 
     def _expected_slopes(self, j: int, alike: Sequence[Sequence[int]]) -> Array:
-        """Returns (d,) slopes of rung j's transformed answers over those of the known rungs below, expected before any
-        answer: 0 but for the highest that measures the same property."""
+        """Returns (d,) slopes of rung j's transformed answers over the answers of the d known rungs below, as expected
+        before any answer. A slope is 0 except for the highest rung that measures the same property."""
         inputs = [i for i in self._known if i < j]
         slopes = np.zeros(len(inputs))
         lower = list[int]()
@@ -210,7 +220,7 @@ class Chain:
             own = self._transforms[j]
             assert isinstance(below, ScoreTransform)
             unit = own.sign / own.scale if isinstance(own, TruthTransform) else 1 / own.scale
-            slopes[inputs.index(lower[-1])] = SAME * below.scale * unit
+            slopes[inputs.index(lower[-1])] = SAME_SLOPE * below.scale * unit
         return slopes
 
     def pairs(self, j: int) -> int:
@@ -229,10 +239,13 @@ class Chain:
         return doubt
 
     def _elsewhere(self, of: RowIndices, j: int) -> Array:
-        """Returns (n,) variance of rung j's transformed answers because an earlier campaign looked elsewhere."""
-        if j < self._last or not self._earlier:
-            return np.zeros(len(of))
-        variance: Array = (ELSEWHERE * self._truth.from_limit(self._answers(of, j))) ** 2 * (of < self._earlier)
+        """Returns (n,) additional variance of rung j's transformed answers: above 0 for terminal answers of an earlier
+        campaign, in which the relation between the rungs may be another."""
+        variance: Array = np.zeros(len(of))
+        if j == self._last and self._earlier:
+            is_earlier = of < self._earlier
+            distance = self._truth.from_limit(self._answers(of[is_earlier], j))
+            variance[is_earlier] = (ELSEWHERE * distance) ** 2
         return variance
 
     def _z(self, of: RowIndices, inputs: list[int]) -> Array:
@@ -256,10 +269,12 @@ class Chain:
         mean = mean + expected
         promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
-        some = int(OTHERS * TERMINAL_ROWS)
-        best = order[: TERMINAL_ROWS - some]
-        rest = order[TERMINAL_ROWS - some :]
-        chosen = np.concatenate([best, rest[earliest(self._order[rows[rest]], some)]])
+        n_others = int(OTHERS * TERMINAL_ROWS)
+        n_best = TERMINAL_ROWS - n_others
+        best = order[:n_best]
+        less_promising = order[n_best:]
+        others = less_promising[earliest(self._order[rows[less_promising]], n_others)]
+        chosen = np.concatenate([best, others])
         near: RowIndices = rows[np.sort(chosen)]
         return near
 
@@ -287,15 +302,18 @@ class Chain:
                 slopes = (rough.slopes(z[group]) + self._slopes[j])[:, columns]
                 extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
-            some = earliest(self._order[rows], MAX_FIT_ROWS)
-            self.hyper[j] = self._fitted(j, whole.take(some), rows[some], expected[some] if hidden else None)
-        told = hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected) if hidden else whole
-        process = self._process(j, self.hyper[j], told, rows, basis)
+            sample = earliest(self._order[rows], MAX_FIT_ROWS)
+            self.hyper[j] = self._fitted(j, whole.take(sample), rows[sample], expected[sample] if hidden else None)
+        training = whole  # with a hidden value in place of each yes or no
+        if hidden:
+            training = hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected)
+        process = self._process(j, self.hyper[j], training, rows, basis)
         self._processes[j] = process
         self._basis[j] = rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
-            self._judge(mean + expected, spread - (told.extra - whole.extra), whole.y + expected, hidden)
+            answer_variance = training.extra - whole.extra  # of the hidden values
+            self._judge(mean + expected, spread - answer_variance, whole.y + expected, hidden)
 
     def _is_hidden(self, j: int, rows: RowIndices) -> bool:
         """Returns whether rung j decides, and says yes or no."""
@@ -313,7 +331,8 @@ class Chain:
         self.choices = choices_of(answers) if hidden else None
         self._trust = Trust.none() if hidden else Trust.of(mean, spread, answers)
         sd = np.sqrt(spread * self._trust(mean))
-        self.log_loss = self._truth.log_loss(mean, sd, np.where(is_yes(answers), 1.0, -1.0) if hidden else answers)
+        judged_answers = np.where(is_yes(answers), 1.0, -1.0) if hidden else answers
+        self.log_loss = self._truth.log_loss(mean, sd, judged_answers)
         self.reach = Reach.none() if hidden else Reach.of(mean, np.abs(answers - mean) / sd)
 
     def _with_structure(self, rows: Rows, places: RowIndices) -> Rows:
@@ -324,6 +343,8 @@ class Chain:
     def _process(
         self, j: int, hyper: Hyper, rows: Rows, places: RowIndices, basis: RowIndices | None
     ) -> Process | Averaged:
+        """Returns the process of rung j with these hyper-parameters and rows. places: (n,) the candidates of the rows.
+        basis: positions in rows of the basis; None: all rows."""
         if basis is not None:
             cross = None if self._similarity is None else self._similarity.between(places, places[basis])
             return Process(hyper, rows, basis, cross)
@@ -334,10 +355,11 @@ class Chain:
     def _groups(self, of: RowIndices, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], RowIndices]]:
         """Yields positions in `of`, grouped by the missing rungs among `inputs`."""
         missing = np.isnan(self._scores[of[:, None], np.array(inputs, dtype=np.intp)])
-        codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
-        for code in np.unique(codes):
-            gone = tuple(j for place, j in enumerate(inputs) if int(code) >> place & 1)
-            yield gone, np.flatnonzero(codes == code)
+        bits = 1 << np.arange(len(inputs), dtype=np.int64)
+        codes = missing @ bits if inputs else np.zeros(len(of), dtype=np.int64)
+        for code in np.unique(codes).tolist():
+            missing_rungs = tuple(j for place, j in enumerate(inputs) if code >> place & 1)
+            yield missing_rungs, np.flatnonzero(codes == code)
 
     def _fill(self, of: RowIndices, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
         """Returns the inputs (n, d) with missing ones predicted, and the covariance (n, m, m) of those predictions."""

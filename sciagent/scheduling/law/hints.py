@@ -24,14 +24,17 @@ FEWEST = 8  # answers of the lower rung that its quantiles need
 
 @dataclass(frozen=True)
 class Hint:
-    """A linear relation. column: of the lower rung; decides: of the deciding rung; both in the pool. residual: standard
-    deviation about the line, in the deciding rung's unit."""
+    """A linear relation between the answers of a lower rung and of the deciding rung."""
 
     column: int
+    """Column of the lower rung in the pool."""
     decides: int
+    """Column of the deciding rung in the pool."""
     slope: float
     intercept: float
+    """In the deciding rung's unit."""
     residual: float
+    """Standard deviation about the line, in the deciding rung's unit."""
 
 
 def made_up(hints: Sequence[Hint], scores: Array) -> Array:
@@ -44,10 +47,12 @@ def made_up(hints: Sequence[Hint], scores: Array) -> Array:
         seen = seen[~np.isnan(seen)]
         if len(seen) < FEWEST:
             return np.empty((0, scores.shape[1]))
-        at = np.roll(np.quantile(seen, QUANTILES), number)  # shifted per hint, so that the rows correlate no properties
-        sign = np.array([1.0, -1.0]) if number % 2 == 0 else np.array([-1.0, 1.0])
-        rows[:, hint.column] = np.repeat(at, 2)
-        rows[:, hint.decides] = hint.slope * rows[:, hint.column] + hint.intercept + np.tile(sign, 3) * hint.residual
+        # shifted and with alternating signs per hint, so that the rows correlate no properties
+        inputs = np.roll(np.quantile(seen, QUANTILES), number)
+        signs = np.array([1.0, -1.0]) if number % 2 == 0 else np.array([-1.0, 1.0])
+        rows[:, hint.column] = np.repeat(inputs, 2)
+        line = hint.slope * rows[:, hint.column] + hint.intercept
+        rows[:, hint.decides] = line + np.tile(signs, len(QUANTILES)) * hint.residual
     return rows
 
 
@@ -58,8 +63,10 @@ def hinted(
     if not hints or decided >= UNTIL:
         return scores, errors
     rows = made_up(hints, scores)
-    below = None if errors is None else np.vstack([errors, np.zeros(rows.shape, dtype=np.float32)])
-    return np.vstack([scores, rows]), below
+    all_scores = np.vstack([scores, rows])
+    if errors is None:
+        return all_scores, None
+    return all_scores, np.vstack([errors, np.zeros(rows.shape, dtype=np.float32)])
 
 
 class Padded:
@@ -70,10 +77,11 @@ class Padded:
         self.n = 0
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
-        real = rows < self.n
-        also = columns < self.n
-        if real.all() and also.all():
+        """Returns (n, m) similarities, as `Similarity.between`."""
+        real_rows = rows < self.n
+        real_columns = columns < self.n
+        if real_rows.all() and real_columns.all():
             return self._of.between(rows, columns)
         likeness: Array = (rows[:, None] == columns[None, :]).astype(np.float64)
-        likeness[np.ix_(real, also)] = self._of.between(rows[real], columns[also])
+        likeness[np.ix_(real_rows, real_columns)] = self._of.between(rows[real_rows], columns[real_columns])
         return likeness

@@ -42,19 +42,26 @@ class PredictionInterval:
 
     def in_unit(self, truth: TruthTransform) -> PredictionInterval:
         """Returns the interval in the rung's own unit. If lower values are better, the limits swap."""
-        ends = truth.inverse(self.low), truth.inverse(self.high)
-        return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
+        mean = truth.inverse(self.mean)
+        low = truth.inverse(self.low)
+        high = truth.inverse(self.high)
+        if truth.sign > 0:
+            return PredictionInterval(mean, low, high)
+        return PredictionInterval(mean, high, low)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Half-width of the 90 % interval, in standard deviations. size: for predicted means from low to high, where it was
-    learned. Outside it is at least the normal's: a campaign verifies the most promising candidates, so the errors there
-    say little about the others."""
+    """Half-width of the 90 % interval, in standard deviations, by the predicted mean. Outside the range where it was
+    learned, the half-width is at least the normal's: a campaign verifies the most promising candidates, so that their
+    errors say little about the others."""
 
     low: float
+    """Lower end of the predicted means for which the half-width was learned."""
     high: float
+    """Upper end of these means."""
     size: float
+    """Half-width from `low` to `high`."""
 
     @classmethod
     def none(cls) -> Reach:
@@ -75,8 +82,11 @@ class Reach:
         return cls(float(low), float(high), size)
 
     def __call__(self, mean: Array) -> Array:
-        return np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
+        """Returns (n,) half-widths at these means."""
+        is_inside = (mean >= self.low) & (mean <= self.high)
+        return np.where(is_inside, self.size, max(self.size, NORMAL))
 
     def bend(self, mean: Array) -> Array:
         """Returns (n,) standard deviations of the mean from the doubt about slopes outside."""
-        return BEND * np.maximum(np.maximum(self.low - mean, mean - self.high), 0.0)
+        distance_outside = np.maximum(self.low - mean, mean - self.high)
+        return BEND * np.maximum(distance_outside, 0.0)

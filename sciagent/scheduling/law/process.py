@@ -10,11 +10,11 @@ The covariance of a rung's answers, over the answers of lower rungs and the simi
 
 z: transformed scores of lower rungs; S: similarity of structures in [0, 1], positive semi-definite.
 
-With few rows the data hardly say which hyper-parameters hold, and the most probable ones are too sure of a relation. So
-points stand for their posterior: its maximum, and two on each principal axis of its curvature there. With the weights
-of the unscented transform they have mean and covariance of a Gaussian with this curvature; the ratio of both densities
-corrects the weights. Sources: Rue, Martino, Chopin, J. R. Stat. Soc. B 71, 319 (2009); Julier, Uhlmann, Proc. IEEE 92,
-401 (2004).
+With few rows the data hardly say which hyper-parameters hold, and the most probable ones are too sure of a relation.
+The posterior of the hyper-parameters is therefore represented by points: its maximum, and two points on each principal
+axis of its curvature there. With the weights of the unscented transform, the points have mean and covariance of a
+Gaussian with this curvature. The ratio of the posterior to this Gaussian corrects the weights. Sources: Rue, Martino,
+Chopin, J. R. Stat. Soc. B 71, 319 (2009); Julier, Uhlmann, Proc. IEEE 92, 401 (2004).
 """
 
 from __future__ import annotations
@@ -35,21 +35,24 @@ Real = TypeVar("Real", bound=np.floating[Any])
 
 OFFSET = 4.0  # prior variance of the mean, in transformed units
 CENTRES = np.log([0.7, 0.4, 1.5, 0.5, 0.3])  # a1, a2, l, a3, noise: medians of their log-normal priors
-WIDTH = 0.7
+WIDTH = 0.7  # standard deviation of these priors, in logarithms
 
 
 @dataclass(frozen=True)
 class Hyper:
-    """log_values: (5,) logarithms of a1, a2, l, a3 and the noise's standard deviation."""
+    """The hyper-parameters of a covariance."""
 
     log_values: Array
+    """(5,) logarithms of a1, a2, l, a3 and the noise's standard deviation."""
 
     @property
     def values(self) -> Array:
+        """(5,) a1, a2, l, a3 and the noise's standard deviation."""
         return np.exp(self.log_values)
 
     @property
     def noise(self) -> float:
+        """Variance of the noise."""
         return float(np.exp(2 * self.log_values[4]))
 
 
@@ -59,7 +62,8 @@ def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
 
 
 def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
-    """As `squared_distance`, from z·w, which is overwritten: passes over (n, m) dominate the time of a forecast."""
+    """Returns `squared_distance`, from the product z·w. The product is overwritten, since passes over (n, m) numbers
+    dominate the time of a forecast."""
     product *= -2
     product += (z**2).sum(1)[:, None]
     product += (w**2).sum(1)
@@ -89,7 +93,9 @@ def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tupl
     product = z @ w.T
     far: NDArray[Real] = a1**2 * product
     far += OFFSET
-    return far, _near(_squared(product, z, w), length, a2) if z.shape[1] else None
+    if not z.shape[1]:
+        return far, None
+    return far, _near(_squared(product, z, w), length, a2)
 
 
 def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
@@ -102,7 +108,11 @@ def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> N
 def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
     """Returns (n,) prior variances k(x, x)."""
     a1, a2, _, a3, _ = hyper.values
-    total: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+    total: Array = OFFSET + a1**2 * (z**2).sum(1)
+    if z.shape[1]:
+        total += a2**2
+    if structure:
+        total += a3**2
     return total
 
 
@@ -126,23 +136,27 @@ def parts(hyper: Hyper, z: Array, distance: Array, product: Array, similarity: A
     return OFFSET + linear + local + alike, derivatives
 
 
-JITTER = 1e-6
+JITTER = 1e-6  # variance added to the diagonal, so that a matrix can be inverted
 PART = 1024  # rows computed at a time, so that the data stay in the processor's cache
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows. z: (n, d) inputs. y: (n,) answers. extra: (n,) variance of y beyond the noise. similarity: (n, n)
-    or None."""
+    """Training rows."""
 
     z: Array
+    """(n, d) inputs."""
     y: Array
+    """(n,) answers."""
     extra: Array
+    """(n,) variance of y beyond the noise."""
     similarity: Array | None = None
+    """(n, n) similarity of the structures; None without structures."""
 
-    def take(self, of: RowIndices) -> Rows:
-        alike = None if self.similarity is None else self.similarity[np.ix_(of, of)]
-        return Rows(self.z[of], self.y[of], self.extra[of], alike)
+    def take(self, places: RowIndices) -> Rows:
+        """Returns the rows at these places."""
+        similarity = None if self.similarity is None else self.similarity[np.ix_(places, places)]
+        return Rows(self.z[places], self.y[places], self.extra[places], similarity)
 
 
 class Process:
@@ -239,6 +253,7 @@ class Process:
 
 
 def _pieces(n: int) -> Iterator[slice]:
+    """Yields slices of at most PART rows, which cover n rows."""
     return (slice(start, start + PART) for start in range(0, n, PART))
 
 
@@ -273,9 +288,10 @@ def log_posterior(rows: Rows) -> Callable[[Array], tuple[float, Array]]:
         gradient = np.empty(5)
         gradient[:4] = np.einsum("ij,pij->p", inner, derivatives) / 2
         gradient[4] = hyper.noise * np.trace(inner)
-        away = (log_values - CENTRES) / WIDTH
-        value = rows.y @ weights / 2 + np.log(np.diag(factor[0])).sum() + (away**2).sum() / 2
-        return float(value), gradient + away / WIDTH
+        from_prior = (log_values - CENTRES) / WIDTH
+        half_log_determinant = np.log(np.diag(factor[0])).sum()
+        value = rows.y @ weights / 2 + half_log_determinant + (from_prior**2).sum() / 2
+        return float(value), gradient + from_prior / WIDTH
 
     return loss
 
@@ -293,17 +309,26 @@ def likely_hypers(rows: Rows, near: Hyper) -> tuple[list[Hyper], Array]:
     loss = log_posterior(rows)
     start = near.log_values
     size = len(start)
-    steps = STEP * np.eye(size)
-    curvature = np.array([(loss(start + step)[1] - loss(start - step)[1]) / (2 * STEP) for step in steps])
-    values, axes = np.linalg.eigh((curvature + curvature.T) / 2)
-    values = np.maximum(values, LEAST_CURVATURE)
-    top = start - axes @ np.clip((axes.T @ loss(start)[1]) / values, -LONGEST_MOVE, LONGEST_MOVE)
-    moves = (np.sqrt((size + CENTRE) / values) * axes).T
-    points = np.clip([top, *(top + moves), *(top - moves)], LOWEST, HIGHEST)
-    in_gaussian = np.array([0.0] + 2 * size * [-(size + CENTRE) / 2])
-    shares = np.array([CENTRE] + 2 * size * [0.5])
-    densities = -np.array([loss(point)[0] for point in points]) - in_gaussian
-    weights = shares * np.exp(densities - densities.max())
+    _, gradient = loss(start)
+    rows_of_curvature = []
+    for step in STEP * np.eye(size):
+        _, gradient_above = loss(start + step)
+        _, gradient_below = loss(start - step)
+        rows_of_curvature.append((gradient_above - gradient_below) / (2 * STEP))
+    curvature = np.array(rows_of_curvature)
+    curvatures, axes = np.linalg.eigh((curvature + curvature.T) / 2)
+    curvatures = np.maximum(curvatures, LEAST_CURVATURE)
+    newton_step = np.clip((axes.T @ gradient) / curvatures, -LONGEST_MOVE, LONGEST_MOVE)
+    top = start - axes @ newton_step
+    moves = (np.sqrt((size + CENTRE) / curvatures) * axes).T
+    points = np.clip(np.vstack([top, top + moves, top - moves]), LOWEST, HIGHEST)
+    n_moved = 2 * size
+    log_gaussian = np.array([0.0] + n_moved * [-(size + CENTRE) / 2])
+    gaussian_weights = np.array([CENTRE] + n_moved * [0.5])
+    log_posteriors = -np.array([loss(point)[0] for point in points])
+    log_ratios = log_posteriors - log_gaussian
+    weights = gaussian_weights * np.exp(log_ratios - log_ratios.max())
     weights /= weights.sum()
-    counted = weights > NEGLIGIBLE
-    return [Hyper(point) for point in points[counted]], weights[counted] / weights[counted].sum()
+    is_counted = weights > NEGLIGIBLE
+    counted_weights = weights[is_counted]
+    return [Hyper(point) for point in points[is_counted]], counted_weights / counted_weights.sum()

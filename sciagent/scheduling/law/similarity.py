@@ -50,23 +50,28 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     """Returns (n, m) Tanimoto similarities between rows of zeros and ones. The few rows of `right` become dense over
     their columns, which is four times as fast as a sparse product."""
     columns, places = np.unique(right.indices, return_inverse=True)
-    full = np.zeros((len(columns), right.shape[0]), dtype=np.float32)
-    full[places, np.repeat(np.arange(right.shape[0]), np.diff(right.indptr))] = 1.0
-    at = np.full(left.shape[1], -1, dtype=np.int32)
-    at[columns] = np.arange(len(columns), dtype=np.int32)
-    at = at[left.indices]
-    shared = at >= 0
-    begins = np.concatenate([[0], np.cumsum(shared)])[left.indptr]
-    known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[shared], begins), shape=(left.shape[0], len(columns)))
-    sizes = [np.diff(m.indptr).astype(np.float32) for m in (left, right)]
+    right_rows = np.repeat(np.arange(right.shape[0]), np.diff(right.indptr))
+    dense_right = np.zeros((len(columns), right.shape[0]), dtype=np.float32)
+    dense_right[places, right_rows] = 1.0
+    # `left` without the columns that `right` does not have
+    new_column = np.full(left.shape[1], -1, dtype=np.int32)
+    new_column[columns] = np.arange(len(columns), dtype=np.int32)
+    left_columns = new_column[left.indices]
+    is_shared = left_columns >= 0
+    begins = np.concatenate([[0], np.cumsum(is_shared)])[left.indptr]
+    ones = np.ones(begins[-1], dtype=np.float32)
+    shared_left = csr_matrix((ones, left_columns[is_shared], begins), shape=(left.shape[0], len(columns)))
+    left_sizes = np.diff(left.indptr).astype(np.float32)
+    right_sizes = np.diff(right.indptr).astype(np.float32)
     likeness = np.empty((left.shape[0], right.shape[0]))
     rows = max(PART // max(right.shape[0], 1), 1)
     for start in range(0, len(likeness), rows):
         part = slice(start, start + rows)
-        common = known[part] @ full  # exact, since these are whole numbers
-        whole = sizes[0][part, None] + sizes[1]
-        whole -= common
-        np.divide(common, np.maximum(whole, 1.0, out=whole), out=likeness[part], dtype=np.float64)
+        common = shared_left[part] @ dense_right  # exact, since these are whole numbers
+        union = left_sizes[part, None] + right_sizes
+        union -= common
+        np.maximum(union, 1.0, out=union)
+        np.divide(common, union, out=likeness[part], dtype=np.float64)
     return likeness
 
 
@@ -82,7 +87,8 @@ class GrowingStructures:
         before = len(self)
         n = len(self) + len(structures)
         self._counts.add([structure.counts if structure else {} for structure in structures])
-        width = max((len(structure.traits) for structure in structures if structure), default=self._traits.shape[1])
+        n_traits = [len(structure.traits) for structure in structures if structure]
+        width = max(n_traits, default=self._traits.shape[1])
         if width != self._traits.shape[1]:
             self._traits = np.full((before, width), np.inf, dtype=np.float32)
         self._traits = _room(self._traits, n)
@@ -93,16 +99,22 @@ class GrowingStructures:
         return len(self._counts)
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
+        """Returns (n, m) similarities, as `Similarity.between`."""
         likeness = self._counts.between(rows, columns)
         likeness *= 1 - OF_TRAITS
-        traits = [self._traits[of] for of in (rows, columns)]
-        known = [np.isfinite(x).all(1) & (x.shape[1] > 0) for x in traits]
-        if all(rows.all() for rows in known):
-            alike = radial(*traits)
-            alike *= OF_TRAITS
-            likeness += alike
-        elif all(rows.any() for rows in known):
-            likeness[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
+        if self._traits.shape[1] == 0:
+            return likeness
+        row_traits = self._traits[rows]
+        column_traits = self._traits[columns]
+        known_rows = np.isfinite(row_traits).all(1)
+        known_columns = np.isfinite(column_traits).all(1)
+        if known_rows.all() and known_columns.all():
+            trait_likeness = radial(row_traits, column_traits)
+            trait_likeness *= OF_TRAITS
+            likeness += trait_likeness
+        elif known_rows.any() and known_columns.any():
+            trait_likeness = radial(row_traits[known_rows], column_traits[known_columns])
+            likeness[np.ix_(known_rows, known_columns)] += OF_TRAITS * trait_likeness
         return likeness
 
 
@@ -138,16 +150,18 @@ class GrowingTanimoto:
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return tanimoto(self._rows(rows), self._rows(columns))
 
-    def _rows(self, of: RowIndices) -> csr_matrix:
-        sizes = self._starts[of + 1] - self._starts[of]
+    def _rows(self, rows: RowIndices) -> csr_matrix:
+        """Returns the features of some candidates, (n, WIDTH * MAX_COUNT), as zeros and ones."""
+        sizes = self._starts[rows + 1] - self._starts[rows]
         begins = np.concatenate([[0], np.cumsum(sizes)])
-        at = np.arange(begins[-1]) - np.repeat(begins[:-1] - self._starts[of], sizes)
+        shifts = np.repeat(begins[:-1] - self._starts[rows], sizes)
+        places = np.arange(begins[-1]) - shifts  # of the entries in the stored columns
         ones = np.ones(int(begins[-1]), dtype=np.float32)
-        return csr_matrix((ones, self._columns[at], begins), shape=(len(of), WIDTH * MAX_COUNT))
+        return csr_matrix((ones, self._columns[places], begins), shape=(len(rows), WIDTH * MAX_COUNT))
 
 
 def _unary(counts: Mapping[int, int]) -> list[int]:
-    """Returns the columns of a structure; a count c takes c columns."""
+    """Returns the columns of a structure: a count c of a feature takes c columns, at most MAX_COUNT."""
     folded: dict[int, int] = {}
     for feature, n in counts.items():
         folded[feature % WIDTH] = folded.get(feature % WIDTH, 0) + n

@@ -1,4 +1,5 @@
-"""Two laws, chains without and with structure, weighted by their leave-one-out loss. One law without structures."""
+"""The laws of a campaign: chains without and with structure, weighted by their leave-one-out loss; without structures
+one law alone."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ GROWTH = 1.25  # growth of the number of answers at which hyper-parameters are r
 
 @dataclass(frozen=True)
 class Question:
-    """One property to predict. scores, errors, alike: as in `Chain`, the deciding answers in the last column."""
+    """One property to predict. The fields are arguments of `Chain`; the last column has the deciding answers."""
 
     scores: Array
     truth: TruthTransform
@@ -62,26 +63,37 @@ class Stack:
         if refit:
             self._fitted_at = answers
             self.fits += 1
-        chains = []
+        chains_by_law = []
         for place, similarity in enumerate(self._kinds):
-            mine = []
+            chains = []
             for number, question in enumerate(questions):
-                start = self._hyper.get((place, number))
-                given = question.scores, question.truth, similarity
-                mine.append(Chain(*given, order, start, refit, question.errors, self._earlier, question.alike))
-                self._hyper[place, number] = mine[-1].hyper
-            chains.append(tuple(mine))
-        if len(chains) == 1:
-            return [Law(1.0, chains[0])]
-        without, alike = (sum(chain.log_loss for chain in mine) for mine in chains)
-        weight = float(expit(without - alike))
-        return [Law(1 - weight, chains[0]), Law(weight, chains[1])]
+                chain = Chain(
+                    question.scores,
+                    question.truth,
+                    similarity,
+                    order,
+                    self._hyper.get((place, number)),
+                    refit,
+                    question.errors,
+                    self._earlier,
+                    question.alike,
+                )
+                self._hyper[place, number] = chain.hyper
+                chains.append(chain)
+            chains_by_law.append(tuple(chains))
+        if len(chains_by_law) == 1:
+            return [Law(1.0, chains_by_law[0])]
+        without_structure, with_structure = chains_by_law
+        loss_without = sum(chain.log_loss for chain in without_structure)
+        loss_with = sum(chain.log_loss for chain in with_structure)
+        weight = float(expit(loss_without - loss_with))
+        return [Law(1 - weight, without_structure), Law(weight, with_structure)]
 
     def state(self) -> Mapping[str, Any]:
-        """Returns the hyper-parameters as JSON: `law.question.column` to five logarithms (see `kernel`)."""
+        """Returns the hyper-parameters as JSON: `law.question.column` to the five logarithms of `Hyper`."""
         hyper = {}
-        for (place, number), mine in self._hyper.items():
-            for column, values in mine.items():
+        for (place, number), by_column in self._hyper.items():
+            for column, values in by_column.items():
                 hyper[f"{place}.{number}.{column}"] = [float(x) for x in values.log_values]
         return {"fitted_at": self._fitted_at, "log_hyper": hyper}
 
@@ -95,10 +107,12 @@ class Stack:
 
 
 def mixture(laws: Sequence[Law], question: int, of: RowIndices) -> tuple[Array, Array, Array]:
-    """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
-    deviations, each averaged over the laws by weight; (n,) each, in the law's unit. Outside the range of what was
-    verified, the standard deviation includes the doubt about slopes, which no purchase depends on."""
-    mean, square, reach = np.zeros((3, len(of)))
+    """Returns mean and standard deviation of the answers of the candidates `of`, in the law's unit, and the half-width
+    of the interval in standard deviations; (n,) each, averaged over the laws by weight. Outside the verified range, the
+    standard deviation includes the doubt about slopes, which no purchase depends on."""
+    mean = np.zeros(len(of))
+    square = np.zeros(len(of))
+    reach = np.zeros(len(of))
     for law in laws:
         chain = law.chains[question]
         for places, forecast in chain.forecast(of):
@@ -115,8 +129,9 @@ def foretell(laws: Sequence[Law], question: int, of: RowIndices) -> PredictionIn
     mean, sd, reach = mixture(laws, question, of)
     choices = laws[0].chains[question].choices
     if choices is not None:
-        (no, yes) = choices
+        no, yes = choices
         chance = ndtr(mean / sd)
-        low, high = (np.where(chance >= limit, yes, no) for limit in (INSIDE, 1 - INSIDE))
+        low = np.where(chance >= INSIDE, yes, no)
+        high = np.where(chance >= 1 - INSIDE, yes, no)
         return PredictionInterval(no + (yes - no) * chance, low, high)
     return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

@@ -11,9 +11,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from sciagent.scheduling.arrays import Array
 
-CLIP = 6.0
-MAX_KNOTS = 512
-MOST = 40_000  # values among which ranks are taken
+CLIP = 6.0  # largest standardised value
+MAX_KNOTS = 512  # largest number of values by which ranks are interpolated
+MAX_RANKED = 40_000  # largest number of values that are ranked; of more, a sample is
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class ScoreTransform:
         """seen: (n,) paid values, n >= 1; NaN is ignored. Very many values are sampled; the sample includes the
         smallest and the largest."""
         values = seen[~np.isnan(seen)]
-        if len(values) > MOST:
-            drawn = np.random.default_rng(len(values)).choice(len(values), MOST, replace=False, shuffle=False)
-            values = np.concatenate([values[drawn], [values.min(), values.max()]])
+        if len(values) > MAX_RANKED:
+            rng = np.random.default_rng(len(values))
+            sample = rng.choice(len(values), MAX_RANKED, replace=False, shuffle=False)
+            values = np.concatenate([values[sample], [values.min(), values.max()]])
         values = np.sort(values)
         knots, first, count = np.unique(values, return_index=True, return_counts=True)
         quantiles = ndtri((first + count / 2) / len(values))
@@ -86,8 +87,10 @@ class TruthTransform:
             centre = (low + high) / 2
             scale = max(_distance(seen, centre), (high - low) / 2)
             return cls(centre, scale, 1, (low - centre) / scale, (high - centre) / scale)
-        if math.isfinite(low) or math.isfinite(high):
-            return cls.of(seen, low, 1) if math.isfinite(low) else cls.of(seen, high, -1)
+        if math.isfinite(low):
+            return cls.of(seen, low, 1)
+        if math.isfinite(high):
+            return cls.of(seen, high, -1)
         known = seen[~np.isnan(seen)]
         centre = float(np.median(known)) if len(known) else 0.0
         return cls(centre, _distance(seen, centre), 1, -math.inf, math.inf)
@@ -115,12 +118,15 @@ class TruthTransform:
 
     def from_limit(self, y: Array) -> Array:
         """Returns (n,) distances from the nearest limit of a hit; 0 without limits."""
-        limits = [limit for limit in (self.low, self.high) if math.isfinite(limit)]
-        distance: Array = np.min([np.abs(y - limit) for limit in limits] or [np.zeros(len(y))], axis=0)
-        return distance
+        distances = [np.abs(y - limit) for limit in (self.low, self.high) if math.isfinite(limit)]
+        if not distances:
+            return np.zeros(len(y))
+        nearest: Array = np.min(distances, axis=0)
+        return nearest
 
     @property
     def is_one_sided(self) -> bool:
+        """Whether hits are all values above 0."""
         return self.low == 0.0 and self.high == math.inf
 
     def chance(self, mean: Array, sd: Array) -> Array:
@@ -151,5 +157,7 @@ def between(mean: Array, sd: Array, low: float, high: float) -> Array:
 
 
 def _distance(seen: Array, centre: float) -> float:
-    distance = np.abs(seen[~np.isnan(seen)] - centre)
-    return (float(np.median(distance)) if len(distance) else 0.0) or 1.0
+    """Returns the median distance of the known values from the centre; 1 if there is none, or if it is 0."""
+    distances = np.abs(seen[~np.isnan(seen)] - centre)
+    median = float(np.median(distances)) if len(distances) else 0.0
+    return median or 1.0

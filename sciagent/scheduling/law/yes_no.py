@@ -18,13 +18,15 @@ from scipy.special import log_ndtr
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.law.process import CENTRES, JITTER, Hyper, Rows, covariance, fit_hyper
 
-FEWEST = 4  # answers that must have at most two values, one on each side of the limit
+MIN_ANSWERS = 4  # answers that must have at most two values, one on each side of the limit
 SLACK = 1e-9  # for answers at the limit, which are hits
-SWEEPS = 60
+MAX_SWEEPS = 60  # of expectation propagation over all answers
 TURNS = 3  # between hidden answers and hyper-parameters
-CLOSE = 1e-3  # change of a sweep, in standard deviations of the hidden value, at which the answers have settled
+SETTLED_CHANGE = (
+    1e-3  # change of a sweep, in standard deviations of the hidden value, at which the answers have settled
+)
 DAMPING = 0.7  # fraction of each step, since all answers are replaced at once
-LEAST = 1e-6  # precision of an answer that tells nothing
+MIN_PRECISION = 1e-6  # precision of an answer that tells nothing
 
 
 def is_yes(answers: Array) -> Mask:
@@ -34,10 +36,13 @@ def is_yes(answers: Array) -> Mask:
 
 def is_yes_or_no(answers: Array) -> bool:
     """Returns whether (n,) answers, in the law's unit, look like yes or no: all equal, or one value for each."""
+    if len(answers) < MIN_ANSWERS:
+        return False
     values = np.unique(answers)
-    return len(answers) >= FEWEST and (
-        len(values) == 1 or (len(values) == 2 and is_yes(values).tolist() == [False, True])
-    )
+    if len(values) == 2:
+        below, above = is_yes(values).tolist()
+        return bool(above and not below)
+    return len(values) == 1
 
 
 def choices_of(answers: Array) -> tuple[float, float]:
@@ -70,22 +75,24 @@ def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
     prior = covariance(hyper, rows.z, rows.z, rows.similarity)
     prior[np.diag_indices(len(rows.y))] += hyper.noise + rows.extra + JITTER
     side = np.where(is_yes(rows.y + expected), 1, -1).astype(np.int8)
-    precision = np.full(len(rows.y), LEAST)
-    shift = np.zeros(len(rows.y))
-    for _ in range(SWEEPS):
+    precision = np.full(len(rows.y), MIN_PRECISION)  # of the normal answers
+    shift = np.zeros(len(rows.y))  # precision times mean of the normal answers
+    for _ in range(MAX_SWEEPS):
         root = np.sqrt(precision)
         lower = cholesky(np.eye(len(root)) + root[:, None] * prior * root, lower=True)
         half = solve_triangular(lower, root[:, None] * prior, lower=True)
         posterior = prior - half.T @ half
         mean = posterior @ shift
         variance = np.diag(posterior)
-        others = np.maximum(1 / variance - precision, LEAST)  # precision from the other answers
-        middle = (mean / variance - shift) / others
-        implied, spread = truncated_moments(middle, 1 / np.sqrt(others), -expected, side)
-        steps = 1 / spread**2 - others - precision, implied / spread**2 - middle * others - shift
-        precision = np.maximum(precision + DAMPING * steps[0], LEAST)
-        shift = shift + DAMPING * steps[1]
-        if (np.abs(implied - mean) < CLOSE * np.sqrt(variance)).all():
+        # the distribution of each hidden value by the other answers
+        others_precision = np.maximum(1 / variance - precision, MIN_PRECISION)
+        others_mean = (mean / variance - shift) / others_precision
+        implied, spread = truncated_moments(others_mean, 1 / np.sqrt(others_precision), -expected, side)
+        precision_step = 1 / spread**2 - others_precision - precision
+        shift_step = implied / spread**2 - others_mean * others_precision - shift
+        precision = np.maximum(precision + DAMPING * precision_step, MIN_PRECISION)
+        shift = shift + DAMPING * shift_step
+        if (np.abs(implied - mean) < SETTLED_CHANGE * np.sqrt(variance)).all():
             break
     return Rows(rows.z, shift / precision, rows.extra + 1 / precision, rows.similarity)
 

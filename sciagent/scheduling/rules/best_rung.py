@@ -16,7 +16,7 @@ from pydantic import Field
 
 from sciagent.domain.ladder import PaidIndex, Tier
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rung_by_rung import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class BestRung(RungRule):
@@ -27,20 +27,23 @@ class BestRung(RungRule):
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        what = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
-        for target in what:
-            stage = [at for at in waiting if (at.rung <= self.first_rung) == (target == self.first_rung)]
+        reasons = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
+        for target, reason in reasons.items():
+            is_first = target == self.first_rung
+            stage = [at for at in waiting if (at.rung <= self.first_rung) == is_first]
             if not stage:
                 continue
             rows = np.concatenate([at.rows for at in stage])
             score = np.concatenate([at.score for at in stage])
             order = np.argsort(rows, kind="stable")
-            whole = replace(waiting[target], rows=rows[order], score=score[order])
-            for i in whole.best(whole.places(slots - len(purchases))):
-                known = not math.isnan(whole.score[i])
-                index = float(whole.score[i]) if known else -1.0
-                why = f"best_rung: {what[target]}" + (f"; score {index:.3f}" if known else "")
-                purchases.append(Purchase(int(whole.rows[i]), target, index, why=why))
+            merged = replace(waiting[target], rows=rows[order], score=score[order])
+            for i in merged.best(merged.places(slots - len(purchases))):
+                index = UNSCORED
+                why = f"best_rung: {reason}"
+                if not math.isnan(merged.score[i]):
+                    index = float(merged.score[i])
+                    why += f"; score {index:.3f}"
+                purchases.append(Purchase(int(merged.rows[i]), target, index, why=why))
         return purchases
 
 

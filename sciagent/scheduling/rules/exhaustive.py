@@ -23,9 +23,10 @@ class Exhaustive(RungRule):
         for at in reversed(waiting):  # the highest rung first, so that answers come sooner
             for taken, row in enumerate(at.rows[: slots - len(purchases)].tolist()):
                 if at.remaining is not None:
-                    # earlier undecided candidates, with those chosen in this call
-                    earlier = 0 if at.undecided is None else int(np.searchsorted(at.undecided, row))
-                    if max(earlier, taken) >= at.remaining:
+                    n_earlier = taken  # candidates that need a place before this one
+                    if at.undecided is not None:
+                        n_earlier = max(n_earlier, int(np.searchsorted(at.undecided, row)))
+                    if n_earlier >= at.remaining:
                         break
                 purchases.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
         return purchases

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rung_by_rung import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Halving(RungRule):
@@ -31,7 +31,7 @@ class Halving(RungRule):
         purchases: list[Purchase] = []
         for k in range(len(waiting) - 1, -1, -1):
             at = waiting[k]
-            places = waiting[k].places(slots - len(purchases))
+            places = at.places(slots - len(purchases))
             answered = 0
             if k > 0:
                 answered = waiting[k - 1].started - waiting[k - 1].running
@@ -43,9 +43,8 @@ class Halving(RungRule):
                     why = (
                         f"halving: best of those waiting; place {place} on {answered} answers below, eta {self._eta:g}"
                     )
-                purchases.append(
-                    Purchase(int(at.rows[i]), at.rung, float(np.nan_to_num(at.score[i], nan=-1.0)), why=why)
-                )
+                index = float(np.nan_to_num(at.score[i], nan=UNSCORED))
+                purchases.append(Purchase(int(at.rows[i]), at.rung, index, why=why))
         return purchases
 
     def leaves(self, rung: PaidIndex) -> bool:

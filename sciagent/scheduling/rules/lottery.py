@@ -27,10 +27,14 @@ class Lottery(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
         for at in reversed(waiting):  # the highest rung first, so that answers come sooner
-            is_terminal = at.rung == self._terminal
-            rows = at.rows if not is_terminal or at.lots is None else at.rows[at.lots < self._chance]
-            chance = self._chance if is_terminal else 1.0
-            why = f"lottery: drawn with a chance of {chance:g}" if is_terminal else "lottery: the next rung of all"
+            rows = at.rows
+            chance = 1.0
+            why = "lottery: the next rung of all"
+            if at.rung == self._terminal:
+                chance = self._chance
+                why = f"lottery: drawn with a chance of {chance:g}"
+                if at.lots is not None:
+                    rows = rows[at.lots < chance]
             for row in np.sort(rows)[: at.places(slots - len(purchases))].tolist():
                 purchases.append(Purchase(row, at.rung, -float(row), chance, why))
         return purchases

@@ -31,23 +31,24 @@ from sciagent.scheduling.indices import (
     CandidateGroup,
     Evaluated,
     Plans,
-    ahead,
-    drawn,
-    first,
+    candidates_near_top,
+    draw_sample,
     groups,
-    guessed,
-    promising,
+    is_near_top,
+    predict_indices,
+    select_best_predicted,
 )
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.rules.warm_up import WARM_UP, first_candidates, still_learning, whole_ladders
+from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, still_learning, whole_ladders
 
-EARLY = 0.04  # largest fraction of the spend for a rung with few answers beside a terminal one,
-LATER = 0.01  # and for others
-FEW = 6
-WORTH = 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
+# largest fraction of the spend for lessons: before a rung with few answers beside a terminal one, and before others
+EARLY_LESSON_SHARE = 0.04
+LATER_LESSON_SHARE = 0.01
+FEW_ANSWERS = 6  # a rung with fewer answers beside a terminal one has few,
+FEW_ANSWERS_COST = 0.3  # if they cost less together than this fraction of a terminal verification
 
 
 @dataclass
@@ -58,45 +59,59 @@ class Lessons:
     """Their cost so far, in the unit of the pool's costs."""
 
     def added(self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]) -> list[Purchase]:
-        """Returns the batch, with rungs added before terminal ones: first the rung with the fewest answers beside a
-        terminal one. None is added after a higher rung: the law would learn that only good candidates have its
-        answer."""
-        last = pool.paid[-1]
-        known = {j: int((pool.answered(j) & pool.answered(last)).sum()) for j in rungs}
+        """Returns the batch with lessons added before its terminal purchases. The rung with the fewest answers beside
+        a terminal one gets a lesson first. No lesson is added to a candidate with a higher rung: the law would learn
+        that only good candidates have the lesson's answer."""
+        terminal = pool.paid[-1]
+        n_answers = {j: int((pool.answered(j) & pool.answered(terminal)).sum()) for j in rungs}
         purchases: list[Purchase] = []
         for purchase in batch:
-            lessons = []
-            for j in sorted(rungs, key=lambda j: known[j]) if purchase.rung == last else ():
-                cost, terminal = (float(pool.costs[purchase.of, rung]) for rung in (j, last))
-                has_few = known[j] < FEW and known[j] * cost < WORTH * terminal
-                share = EARLY if has_few else LATER
-                if self.spent + cost <= share * pool.spent and not pool.closed[purchase.of, j:].any():
-                    self.spent += cost
-                    known[j] += 1
-                    lessons.append(replace(purchase, rung=j))
-            purchases += [*sorted(lessons, key=lambda one: one.rung), purchase]
+            if purchase.rung == terminal:
+                lessons = self._lessons_before(purchase, pool, rungs, n_answers)
+                purchases += sorted(lessons, key=lambda lesson: lesson.rung)
+            purchases.append(purchase)
         return purchases
+
+    def _lessons_before(
+        self, purchase: Purchase, pool: CandidatePool, rungs: Sequence[PaidIndex], n_answers: dict[PaidIndex, int]
+    ) -> list[Purchase]:
+        """Returns the lessons before one terminal purchase, and counts their cost and answers. n_answers: by rung,
+        answers beside a terminal one."""
+        row = purchase.of
+        terminal_cost = float(pool.costs[row, -1])
+        lessons = []
+        for j in sorted(rungs, key=lambda rung: n_answers[rung]):
+            cost = float(pool.costs[row, j])
+            has_few = n_answers[j] < FEW_ANSWERS and n_answers[j] * cost < FEW_ANSWERS_COST * terminal_cost
+            share = EARLY_LESSON_SHARE if has_few else LATER_LESSON_SHARE
+            if self.spent + cost <= share * pool.spent and not pool.closed[row, j:].any():
+                self.spent += cost
+                n_answers[j] += 1
+                lessons.append(replace(purchase, rung=j))
+        return lessons
 
 
 _ByLaw = tuple[Law, CandidateGroup]
 
-# a feature costs at most these fractions: of the terminal rung's cost, and of the budget for all candidates
-FREE = 0.001, 0.03
-FIRST = 0.011, 0.03  # the same limits for the lowest rung if no rung is that cheap, since nothing else tells them apart
-TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
-SETTLED = 12  # terminal answers from which the law's unit stays the same
-# spend before the law is updated: fewest and most terminal verifications, and between these half as many as there are
-# answers, since early ones change the law most, or a fraction of the candidates; or a fraction of the spend so far
-BATCH = (2, 8)
-BATCH_OF = 0.01
-BATCH_SHARE = 0.04
-# largest spend of a batch on rungs below the terminal one, as a fraction of the spend so far, since the first answers
-# of a rung say whether more of them pay
-BATCH_BELOW = 0.04
-BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
-JUDGED = 500  # best candidates that are used to value a rung
-AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
-SOME = 10_000  # candidates whose costs represent all
+# largest cost of a feature: as a fraction of the terminal rung's cost, and for all candidates, of the budget
+FREE_LIMITS = 0.001, 0.03
+LOWEST_RUNG_LIMITS = 0.011, 0.03  # for the lowest rung if no rung is that cheap: nothing else tells candidates apart
+TRUSTED_LIMITS = 0.05, 0.25  # for a rung that measures the wanted property at another level
+MIN_DECIDED_FOR_UNIT = 12  # terminal answers from which the law's unit stays the same
+# The law is updated after a spend that is the larger one of two amounts. The first is a number of terminal
+# verifications: half as many as there are answers, since early ones change the law most, or a fraction of the
+# candidates, within limits. The second is a fraction of the spend so far.
+MIN_BATCH_VERIFICATIONS = 2
+MAX_BATCH_VERIFICATIONS = 8
+BATCH_SHARE_OF_CANDIDATES = 0.01
+BATCH_SHARE_OF_SPEND = 0.04
+# largest spend of a batch on rungs below the terminal one, as a fraction of the spend so far: the first answers of a
+# rung say whether more of them pay
+BATCH_SHARE_BELOW_TERMINAL = 0.04
+BATCH_SHARE_OF_REMAINING = 0.125  # largest fraction of the remaining budget, if that does not buy everything
+N_JUDGED = 500  # best candidates that are used to value a rung
+MAX_FEATURES_AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
+COST_SAMPLE = 10_000  # candidates whose costs represent all
 
 
 class Priced:
@@ -119,18 +134,18 @@ class Priced:
         self._trusted = trusted
         self._earlier = earlier
         self._rng = np.random.default_rng(seed)
-        self._looks = np.random.default_rng([seed, 1])  # separate, so that draws do not change the law
+        self._sample_rng = np.random.default_rng([seed, 1])  # separate, so that samples do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, earlier)
         self.laws: list[Law] = []
         self._lessons = Lessons()
-        self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
-        self._base = 1.0  # cost of one verification
-        self._pupils: list[int] = []  # rows of the candidates that run the whole ladder
-        self._ranked = np.empty((2, 0), dtype=np.int64)
-        self._taken = 0  # rows and rungs, best first
-        self._decisive = [aim.columns[-1] for aim in aims.aims]
+        self._far_to_go = np.zeros(len(PRICES))  # cost to go of the candidates far from the top, by PRICES
+        self._verification_cost = 1.0  # of the median candidate, in the unit of the pool's costs
+        self._warm_up_rows: list[int] = []  # candidates that run the whole ladder before there is a law
+        self._ranked = np.empty((2, 0), dtype=np.int64)  # rows and rungs of the last ranking, best first
+        self._n_taken = 0  # purchases taken from the last ranking
+        self._deciding_columns = [aim.columns[-1] for aim in aims.aims]
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
@@ -139,7 +154,7 @@ class Priced:
         self.lasts = 0.0
         """Minimum duration of a batch, in seconds; set by the campaign, since computing the next batch takes time."""
         self.index = np.empty(0)
-        """(n,) payoff per unit of cost when last evaluated, or predicted (see `subsampling`); NaN if never."""
+        """(n,) payoff per unit of cost when last evaluated, or predicted (see `indices`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
         self.value = np.empty(0)
@@ -149,14 +164,22 @@ class Priced:
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
-        return self.for_everyone(pool, left) or self._first(pool, left) or self._best(pool, left)
+        purchases = self.for_everyone(pool, left)
+        if not purchases:
+            purchases = self._whole_ladder_purchases(pool, left)
+        if not purchases:
+            purchases = self._best_purchases(pool, left)
+        return purchases
 
     def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """Returns very cheap rungs for candidates without them: at most `AT_ONCE`, the others in later calls."""
+        """Returns very cheap rungs for candidates without them: at most `MAX_FEATURES_AT_ONCE`, the others in later
+        calls."""
         purchases: list[Purchase] = []
+        open_rows = pool.open
         for j in self.free(pool):
-            of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
-            purchases += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(purchases)].tolist()]
+            lacking = open_rows[~pool.closed[open_rows, j] & (pool.costs[open_rows, j] <= left)]
+            n_places = MAX_FEATURES_AT_ONCE - len(purchases)
+            purchases += [Purchase(row, j, math.inf) for row in lacking[:n_places].tolist()]
         return purchases
 
     def valuation(self, pool: CandidatePool, row: int) -> Valuation:
@@ -167,122 +190,156 @@ class Priced:
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """Returns the very cheap rungs, except those above a more expensive deciding rung, which they would skip."""
+        """Returns the very cheap rungs, without the rungs above a more expensive deciding rung, since a candidate that
+        runs them would skip the deciding rung."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
         trusted = self._trusted | {pool.rungs[hint.column] for hint in self.aims.hints}
-        some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
-        costs = np.array([np.median(some / some[:, -1:], axis=0), pool.costs[rows].sum(0) / self.budget]).T
-        free = [j for j in pool.paid if (costs[j] <= (TRUSTED if j in trusted else FREE)).all()]
-        free = free or [j for j in pool.paid[:1] if (costs[j] <= FIRST).all()]
-        dearer = {pool.rungs[column] for column in self._decisive} - {*free}
-        return [j for j in free if not any(0 <= decides < j for decides in dearer)]
+        sample_costs = pool.costs[rows[:: math.ceil(len(rows) / COST_SAMPLE)]]
+        relative_costs = np.median(sample_costs / sample_costs[:, -1:], axis=0)
+        budget_shares = pool.costs[rows].sum(0) / self.budget
 
-    def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        def is_within(j: PaidIndex, limits: tuple[float, float]) -> bool:
+            return bool(relative_costs[j] <= limits[0] and budget_shares[j] <= limits[1])
+
+        free = [j for j in pool.paid if is_within(j, TRUSTED_LIMITS if j in trusted else FREE_LIMITS)]
+        if not free and is_within(pool.paid[0], LOWEST_RUNG_LIMITS):
+            free = [pool.paid[0]]
+        expensive_deciding = {pool.rungs[column] for column in self._deciding_columns} - set(free)
+        return [j for j in free if not any(0 <= deciding < j for deciding in expensive_deciding)]
+
+    def _whole_ladder_purchases(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns whole ladders for some candidates, until there are enough terminal answers for a law. A candidate
-        whose ladder costs more than what is left makes room for another. Answers of an earlier campaign only replace
-        the fewest, since they may all lie at one end."""
+        whose ladder costs more than what is left makes room for another. Answers of an earlier campaign replace at
+        most the smallest number of whole ladders, since they may all lie at one end."""
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
-            self._pupils = []  # from now on their missing rungs are valued like any others
+            self._warm_up_rows = []  # from now on their missing rungs are valued like any others
             return []
-        self._pupils = still_learning(pool, left, self._pupils)
+        self._warm_up_rows = still_learning(pool, left, self._warm_up_rows)
         free = self.free(pool)
         rows = np.flatnonzero(pool.in_play)
-        ladders = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]].sum(1)
-        affordable = min(self.budget / float(np.median(ladders)), len(rows)) if len(rows) else 0.0
-        wanted = whole_ladders(len(rows), len(pool.paid) - 1 - len(free), affordable)
-        earlier, own = (self._decided(part) for part in np.split(pool.scores, [self._earlier]))
-        lacking = wanted - own - min(earlier, WARM_UP[0]) - len(self._pupils)
-        if lacking > 0:
-            promise = self.aims.promise(pool.scores) if wanted <= WARM_UP[0] else None
-            known = self._pupils, [c for j in free for c in pool.columns(j)], promise, self.aims.one_sided
-            self._pupils += first_candidates(pool, left, lacking, *known, self._rng).tolist()
-        ready = [i for i in self._pupils if not pool.pending[i]]
-        return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
+        n_affordable = 0.0
+        if len(rows):
+            ladder_costs = pool.costs[rows[:: math.ceil(len(rows) / COST_SAMPLE)]].sum(1)
+            n_affordable = min(self.budget / float(np.median(ladder_costs)), len(rows))
+        n_wanted = whole_ladders(len(rows), len(pool.paid) - 1 - len(free), n_affordable)
+        n_earlier = min(self._n_decided(pool.scores[: self._earlier]), MIN_WARM_UP)
+        n_own = self._n_decided(pool.scores[self._earlier :])
+        n_lacking = n_wanted - n_own - n_earlier - len(self._warm_up_rows)
+        if n_lacking > 0:
+            new_rows = first_candidates(
+                pool,
+                left,
+                n_lacking,
+                besides=self._warm_up_rows,
+                features=[column for j in free for column in pool.columns(j)],
+                promise=self.aims.promise(pool.scores) if n_wanted <= MIN_WARM_UP else None,
+                one_sided=self.aims.one_sided,
+                rng=self._rng,
+            )
+            self._warm_up_rows += new_rows.tolist()
+        ready = [row for row in self._warm_up_rows if not pool.pending[row]]
+        return [Purchase(row, j, math.inf) for row in ready for j in pool.paid if not pool.closed[row, j]]
 
-    def _decided(self, scores: Array) -> int:
+    def _n_decided(self, scores: Array) -> int:
         """Returns the number of candidates with an answer to every aim. scores: (n, c)."""
-        return int((~np.isnan(scores[:, self._decisive])).all(1).sum())
+        return int((~np.isnan(scores[:, self._deciding_columns])).all(1).sum())
 
-    def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        decided = self._decided(pool.scores)
-        scores, errors = hinted(self.aims.hints, *self._expected(pool, decided), decided)
-        if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
+    def _best_purchases(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        """Updates the laws and the ranking, and returns the first batch of the ranking with its lessons; empty without
+        an open candidate or without a law."""
+        n_decided = self._n_decided(pool.scores)
+        scores, errors = hinted(self.aims.hints, *self._expected_answers(pool, n_decided), n_decided)
+        has_artificial_rows = len(scores) > len(pool.scores)
+        if not len(pool.open) or not (n_decided or has_artificial_rows):
             return []
-        if self.truths is None and self._decided(pool.scores[self._earlier :]) < len(self._pupils):
-            return []  # most of the training candidates are still running
-        truths = self._set_unit(scores, decided)
+        if self.truths is None and self._n_decided(pool.scores[self._earlier :]) < len(self._warm_up_rows):
+            return []  # most of the candidates of the warm-up are still running
+        truths = self._set_unit(scores, n_decided)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
         free = self.free(pool)
         paid = [j for j in pool.paid if j not in free]
-        known = sum(int(pool.answered(j).sum()) for j in paid)
-        fitted = self._stack.is_due(known)
-        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), known, pool.order)
+        n_answers = sum(int(pool.answered(j).sum()) for j in paid)
+        is_refitted = self._stack.is_due(n_answers)
+        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), n_answers, pool.order)
         self._grow(pool)
-        look, by_law = self._look(pool, fitted)
-        self.price = self._solved(pool, look, by_law, left)
-        rung = self._value(pool, look.of, by_law)
-        order = np.argsort(-self.index[look.of], kind="stable")
-        self._ranked = np.array([look.of[order], rung[order]])
-        self._taken = 0
-        return self._lessons.added(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
+        evaluated, by_law = self._evaluate_some(pool, is_refitted)
+        self.price = self._solve_price(pool, evaluated, by_law, left)
+        rungs = self._value(pool, evaluated.rows, by_law)
+        order = np.argsort(-self.index[evaluated.rows], kind="stable")
+        self._ranked = np.array([evaluated.rows[order], rungs[order]])
+        self._n_taken = 0
+        batch = self.further(pool, self._batch_size(pool, left))
+        return self._lessons.added(pool, batch, paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
-        of, rung = self._ranked
-        each = float(np.median(pool.costs[of, -1]))
-        verifications = max(self._decided(pool.scores[self._earlier :]) // 2, math.ceil(BATCH_OF * pool.in_play.sum()))
-        worth = max(min(max(verifications, BATCH[0]), BATCH[1]) * each, BATCH_SHARE * pool.spent)
+        """Returns how many purchases of the ranking are made before the law is updated; at least 1."""
+        rows, rungs = self._ranked
+        verification_cost = float(np.median(pool.costs[rows, -1]))
+        half_of_answers = self._n_decided(pool.scores[self._earlier :]) // 2
+        part_of_candidates = math.ceil(BATCH_SHARE_OF_CANDIDATES * pool.in_play.sum())
+        n_verifications = max(half_of_answers, part_of_candidates, MIN_BATCH_VERIFICATIONS)
+        n_verifications = min(n_verifications, MAX_BATCH_VERIFICATIONS)
+        max_spend = max(n_verifications * verification_cost, BATCH_SHARE_OF_SPEND * pool.spent)
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
-            worth = max(min(worth, BATCH_LEFT * left), each)
-        costs = pool.costs[of, rung]
-        count = int(np.searchsorted(costs.cumsum(), worth, side="right"))
-        below = np.where(rung < pool.paid[-1], costs, 0.0).cumsum()  # spend on rungs below the terminal one
-        most = max(BATCH_BELOW * pool.spent, below[0])
-        count = min(count, int(np.searchsorted(below, most, side="right")))
+            max_spend = max(min(max_spend, BATCH_SHARE_OF_REMAINING * left), verification_cost)
+        costs = pool.costs[rows, rungs]
+        n_by_spend = int(np.searchsorted(costs.cumsum(), max_spend, side="right"))
+        spend_below = np.where(rungs < pool.paid[-1], costs, 0.0).cumsum()  # on rungs below the terminal one
+        max_spend_below = max(BATCH_SHARE_BELOW_TERMINAL * pool.spent, spend_below[0])
+        n_by_spend_below = int(np.searchsorted(spend_below, max_spend_below, side="right"))
+        n_purchases = min(n_by_spend, n_by_spend_below)
         if self.seconds is not None:
-            count = max(count, int(np.searchsorted(self.seconds[rung].cumsum(), self.lasts)))
-        return max(1, count)
+            n_by_duration = int(np.searchsorted(self.seconds[rungs].cumsum(), self.lasts))
+            n_purchases = max(n_purchases, n_by_duration)
+        return max(1, n_purchases)
 
     def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
         """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""
-        of, rungs = self._ranked[:, self._taken : self._taken + n].tolist()
-        self._taken += n
+        end = self._n_taken + n
+        rows, rungs = self._ranked[:, self._n_taken : end].tolist()
+        self._n_taken = end
         return [
-            Purchase(i, PaidIndex(rung), float(self.index[i]), valuation=self.valuation(pool, i))
-            for i, rung in zip(of, rungs, strict=True)
+            Purchase(row, PaidIndex(rung), float(self.index[row]), valuation=self.valuation(pool, row))
+            for row, rung in zip(rows, rungs, strict=True)
         ]
 
     def relearn(self, pool: CandidatePool) -> None:
-        """Sets the laws of all answers with the current hyper-parameters; none without an answer to each aim."""
-        decided = self._decided(pool.scores)
+        """Sets the laws from all answers with the current hyper-parameters; no law without an answer to each aim."""
+        n_decided = self._n_decided(pool.scores)
         self.laws = []
-        if decided or len(made_up(self.aims.hints, pool.scores)):
-            answers = self._expected(pool, decided)
-            truths = self._set_unit(hinted(self.aims.hints, *answers, decided)[0], decided)
-            self.laws = self._scratch(truths, decided, pool.order)(*answers)
+        if n_decided or len(made_up(self.aims.hints, pool.scores)):
+            scores, errors = self._expected_answers(pool, n_decided)
+            hinted_scores, _ = hinted(self.aims.hints, scores, errors, n_decided)
+            fit = self._fit_temporary(self._set_unit(hinted_scores, n_decided), n_decided, pool.order)
+            self.laws = fit(scores, errors)
 
     def without_structure(self, scores: Array, order: Order | None = None) -> Law:
         """Returns the law without structure of these answers, (n, c), with the current hyper-parameters and unit."""
         assert self.truths is not None
-        [law] = self._scratch(self.truths, self._decided(scores), order, structure=False)(scores, None)
+        fit = self._fit_temporary(self.truths, self._n_decided(scores), order, structure=False)
+        [law] = fit(scores, None)
         return law
 
-    def _expected(self, pool: CandidatePool, decided: int) -> tuple[Array, Errors | None]:
-        """Returns the pool's scores and errors, with expectations of what is only known as a bound."""
-        truths = self.truths if self.truths and decided >= SETTLED else self.aims.truths(pool.scores)
+    def _expected_answers(self, pool: CandidatePool, decided: int) -> tuple[Array, Errors | None]:
+        """Returns the pool's scores and errors, (n, c), with expectations in place of censored answers. decided: number
+        of candidates with an answer to every aim."""
+        truths = self.truths
+        if not truths or decided < MIN_DECIDED_FOR_UNIT:
+            truths = self.aims.truths(pool.scores)
         bounds = pool.bounds if decided else None
-        fit = self._scratch(truths, decided, pool.order)
+        fit = self._fit_temporary(truths, decided, pool.order)
         return expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
 
     def _set_unit(self, scores: Array, decided: int) -> tuple[TruthTransform, ...]:
         """Sets and returns the law's unit, which stays the same once enough is decided."""
-        if self.truths is None or decided < SETTLED:
+        if self.truths is None or decided < MIN_DECIDED_FOR_UNIT:
             self.truths = self.aims.truths(scores)
         return self.truths
 
-    def _scratch(
+    def _fit_temporary(
         self, truths: Sequence[TruthTransform], decided: int, order: Order | None, structure: bool = True
     ) -> Fit:
         """Returns a function that fits temporary laws with the same hyper-parameters."""
@@ -293,52 +350,63 @@ class Priced:
             stack = Stack(self._padded if structure else None, self._earlier)
             stack.restore(self._stack.state())
             scores, errors = hinted(self.aims.hints, scores, errors, decided)
-            known = not np.isnan(scores[:, self._decisive]).all(0).any()
-            return stack.fit(questions(self.aims, truths, scores, errors), 0, order) if known else []
+            lacks_answers = np.isnan(scores[:, self._deciding_columns]).all(0).any()
+            if lacks_answers:
+                return []
+            return stack.fit(questions(self.aims, truths, scores, errors), 0, order)
 
         return fit
 
     def _grow(self, pool: CandidatePool) -> None:
         """Extends the arrays for new candidates, with unknown values."""
-        if more := len(pool.out) - len(self.index):
-            k = pool.costs.shape[1]
-            self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((more, k), dtype=np.float32)])
-            self.index, self.expected, self.value = (
-                np.concatenate([known, np.full(more, np.nan)]) for known in (self.index, self.expected, self.value)
-            )
+        n_new = len(pool.out) - len(self.index)
+        if not n_new:
+            return
+        k = pool.costs.shape[1]
+        self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((n_new, k), dtype=np.float32)])
+        unknown = np.full(n_new, np.nan)
+        self.index = np.concatenate([self.index, unknown])
+        self.expected = np.concatenate([self.expected, unknown])
+        self.value = np.concatenate([self.value, unknown])
 
-    def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
-        """Evaluates the open candidates that `subsampling` selects. fitted: whether hyper-parameters were refitted."""
-        of = pool.open
-        if not fitted:
-            look = ahead(of, self.index[of])
-            return look, self._groups(pool, look.of)
-        seen = drawn(self.index[of], self._looks)
+    def _evaluate_some(self, pool: CandidatePool, is_refitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
+        """Evaluates the open candidates that `scheduling.indices` selects, and sets the predicted index of the others.
+        Returns the selection and its groups by law. is_refitted: whether hyper-parameters were refitted."""
+        open_rows = pool.open
+        old_index = self.index[open_rows]
+        if not is_refitted:
+            evaluated = candidates_near_top(open_rows, old_index)
+            return evaluated, self._groups(pool, evaluated.rows)
+        is_sampled = draw_sample(old_index, self._sample_rng)
         plans = [Plans() for _ in self.laws]
-        by_law = self._groups(pool, of[seen], plans)
-        if seen.all():
-            return Evaluated(of, True), by_law
-        guess = guessed(pool, of, self.index[of], seen, _mixed(by_law, int(seen.sum())))
-        chosen, others = promising(guess, seen)
-        more = self._groups(pool, of[chosen], plans)
-        by_law += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
-        rest = ~(seen | chosen)
-        self.index[of[rest]] = guess[rest]
-        order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
-        return Evaluated(of[order], True, others[order]), by_law
+        by_law = self._groups(pool, open_rows[is_sampled], plans)
+        if is_sampled.all():
+            return Evaluated(open_rows, True), by_law
+        n_sampled = int(is_sampled.sum())
+        predicted = predict_indices(pool, open_rows, old_index, is_sampled, _mean_index(by_law, n_sampled))
+        is_selected, n_represented = select_best_predicted(predicted, is_sampled)
+        for law, group in self._groups(pool, open_rows[is_selected], plans):
+            by_law.append((law, replace(group, places=n_sampled + group.places)))  # these rows follow the sample
+        is_left_out = ~(is_sampled | is_selected)
+        self.index[open_rows[is_left_out]] = predicted[is_left_out]
+        order = np.concatenate([np.flatnonzero(is_sampled), np.flatnonzero(is_selected)])
+        return Evaluated(open_rows[order], True, n_represented[order]), by_law
 
-    def _groups(self, pool: CandidatePool, of: RowIndices, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
-        """Returns the candidates' groups under each law. plans: by law, to keep or reuse."""
+    def _groups(self, pool: CandidatePool, rows: RowIndices, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
+        """Returns the groups of the candidates in `rows` under each law. plans: for each law, solved plans to use and
+        to add to; None: no plan is solved yet."""
         assert self.truths is not None
         payoff = self.aims.payoff(self.truths, pool.scores)
-        return [
-            (law, group)
-            for law, kept in zip(self.laws, plans or [Plans() for _ in self.laws], strict=True)
-            for group in groups(pool, of, self.aims, self.truths, payoff, law.chains, plans=kept)
-        ]
+        if plans is None:
+            plans = [Plans() for _ in self.laws]
+        by_law: list[_ByLaw] = []
+        for law, law_plans in zip(self.laws, plans, strict=True):
+            for group in groups(pool, rows, self.aims, self.truths, payoff, law.chains, plans=law_plans):
+                by_law.append((law, group))
+        return by_law
 
     def evaluate(self, pool: CandidatePool, of: RowIndices) -> list[CandidateGroup]:
-        """Values open candidates at the current price; returns their groups by the law with the largest weight."""
+        """Values open candidates at the current price. Returns their groups under the law with the largest weight."""
         self._grow(pool)
         by_law = self._groups(pool, of)
         self._value(pool, of, by_law)
@@ -349,70 +417,82 @@ class Priced:
         return max(self.laws, key=lambda law: law.weight)
 
     def _value(self, pool: CandidatePool, of: RowIndices, by_law: list[_ByLaw]) -> NDArray[np.int64]:
-        """Sets index, payoff, value and purchases of the candidates `of`; returns the rungs to buy, (n,). The index
-        orders the candidates; the price that the budget affords decides the rung."""
-        last = pool.paid[-1]
-        rung = np.full(len(of), last)
-        expected, value = np.zeros((2, len(of)))
+        """Sets index, payoff, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy, (n,). The
+        index orders the candidates; the price that the budget affords decides the rung."""
+        terminal = pool.paid[-1]
+        rungs_to_buy = np.full(len(of), terminal)
+        expected = np.zeros(len(of))
+        value = np.zeros(len(of))
         for law, group in by_law:
             places = group.places
             expected[places] += law.weight * group.expected
             value[places] += law.weight * group.worth(self.price)
             if law is self._heaviest:
-                bought = np.zeros((len(places), last + 1))
-                bought[:, [*group.rungs, last]] = group.purchases(self.price)
-                self.purchases[of[places]] = bought
-                rung[places] = np.array([*group.rungs, last])[group.action(self.price)]
-        self.index[of] = _mixed(by_law, len(of))
+                group_rungs = np.array([*group.rungs, terminal])  # terminal rung last, where TERMINAL = -1 points
+                purchases = np.zeros((len(places), terminal + 1))
+                purchases[:, group_rungs] = group.purchases(self.price)
+                self.purchases[of[places]] = purchases
+                rungs_to_buy[places] = group_rungs[group.action(self.price)]
+        self.index[of] = _mean_index(by_law, len(of))
         self.expected[of] = expected
         self.value[of] = value
-        return rung
+        return rungs_to_buy
 
     def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
-        """Returns the value of the best candidates at the current price, payoff minus cost; and, by rung that some of
-        them lack, their value without that rung. The difference is the value of the rung."""
+        """Returns the value of the best candidates at the current price, payoff minus cost, and their value without
+        each rung that some of them lack. The difference is the value of the rung."""
         if self.truths is None or not self.laws:
             return 0.0, {}
-        of = pool.open[pool.open < len(self.index)]
-        order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
-        of = np.sort(of[order[:JUDGED]])
+        known_rows = pool.open[pool.open < len(self.index)]
+        best_first = np.argsort(-np.nan_to_num(self.index[known_rows], nan=-np.inf), kind="stable")
+        best_rows = np.sort(known_rows[best_first[:N_JUDGED]])
         truths = self.truths
         payoff = self.aims.payoff(self.truths, pool.scores)
 
         def worth(*barred: PaidIndex) -> float:
-            valued = groups(pool, of, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
+            valued = groups(pool, best_rows, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
             return float(sum(group.worth(self.price).sum() for group in valued))
 
-        deciding = {pool.rungs[column] for column in self._decisive}
-        lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
+        deciding = {pool.rungs[column] for column in self._deciding_columns}
+        lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[best_rows, j].all()]
         return worth(), {j: worth(j) for j in lacking}
 
-    def _solved(self, pool: CandidatePool, look: Evaluated, by_law: list[_ByLaw], left: float) -> float:
-        """Returns the price at which the remaining budget is just spent on all open candidates. The spend on candidates
-        that are far from the top is remembered from the last evaluation of these or similar ones."""
-        heaviest = [group for law, group in by_law if law is self._heaviest]
-        near = np.ones(len(look.of), dtype=bool)
-        if look.anew:
-            self._base = float(np.median(pool.costs[pool.open, -1]))
-            near = first(_mixed(by_law, len(look.of)))
-            self._rest = self._to_go(heaviest, ~near)
-            if look.others is not None:
-                self._rest = self._rest + look.others.max() * self._to_go(heaviest, look.others > 0)
-        return solve_price(self._rest + self._to_go(heaviest, near), left) / self._base
+    def _solve_price(self, pool: CandidatePool, evaluated: Evaluated, by_law: list[_ByLaw], left: float) -> float:
+        """Returns the price at which the remaining budget is just spent on all open candidates. The spend on the
+        candidates far from the top is kept from the last update that covered all candidates."""
+        groups_of_heaviest = [group for law, group in by_law if law is self._heaviest]
+        is_near = np.ones(len(evaluated.rows), dtype=bool)
+        if evaluated.covers_all:
+            self._verification_cost = float(np.median(pool.costs[pool.open, -1]))
+            is_near = is_near_top(_mean_index(by_law, len(evaluated.rows)))
+            self._far_to_go = self._to_go(groups_of_heaviest, ~is_near)
+            n_represented = evaluated.n_represented
+            if n_represented is not None:
+                sample_to_go = self._to_go(groups_of_heaviest, n_represented > 0)
+                self._far_to_go = self._far_to_go + n_represented.max() * sample_to_go
+        to_go = self._far_to_go + self._to_go(groups_of_heaviest, is_near)
+        return solve_price(to_go, left) / self._verification_cost
 
-    def _to_go(self, by_law: list[CandidateGroup], of: Mask) -> Array:
-        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in by_law), np.zeros(len(PRICES)))
+    def _to_go(self, candidate_groups: list[CandidateGroup], selected: Mask) -> Array:
+        """Returns the expected cost to go of the selected candidates together, at each of PRICES. selected: (n,)."""
+        prices = PRICES / self._verification_cost
+        total = np.zeros(len(PRICES))
+        for group in candidate_groups:
+            total += group.to_go(prices, selected[group.places])
+        return total
 
     @property
     def is_learnt(self) -> bool:
+        """Whether there has been a law."""
         return self.truths is not None
 
     @property
-    def fits(self) -> int:  # number of hyper-parameter fits
+    def fits(self) -> int:
+        """Number of hyper-parameter fits."""
         return self._stack.fits
 
     def state(self) -> Mapping[str, Any]:
-        """Returns what was learned as JSON; with the same evidence it gives the same law again."""
+        """Returns what was learned as JSON. With the same evidence, the state gives the same law again."""
         truths = None if self.truths is None else [truth.state() for truth in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons.spent, "price": self.price}
 
@@ -429,8 +509,8 @@ class Priced:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 
 
-def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:
-    """Returns the (n,) index, averaged over the laws."""
+def _mean_index(by_law: Sequence[_ByLaw], n: int) -> Array:
+    """Returns the index of n candidates, (n,), averaged over the laws with their weights."""
     index = np.zeros(n)
     for law, group in by_law:
         index[group.places] += law.weight * group.index

@@ -28,15 +28,18 @@ class Random(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         shown = [at.rows[:WINDOW] for at in waiting]
         rng = np.random.default_rng([self._seed, _digest(shown)])
-        rows = [list(map(int, of)) for of in shown]
-        left = [len(of) if at.remaining is None else at.remaining for of, at in zip(rows, waiting, strict=True)]
+        rows: list[list[int]] = [rung_rows.tolist() for rung_rows in shown]
+        places = [len(at.rows) if at.remaining is None else at.remaining for at in waiting]  # jobs that may still start
         purchases: list[Purchase] = []
         while len(purchases) < slots:
-            drawable = [(k, i) for k, of in enumerate(rows) if left[k] > 0 for i in range(len(of))]
+            drawable: list[tuple[int, int]] = []  # rung, and position in its rows
+            for k, rung_rows in enumerate(rows):
+                if places[k] > 0:
+                    drawable += [(k, i) for i in range(len(rung_rows))]
             if not drawable:
                 break
             k, i = drawable[int(rng.integers(len(drawable)))]
-            left[k] -= 1
+            places[k] -= 1
             why = f"random: drawn from {len(drawable)} that could run"
             purchases.append(Purchase(rows[k].pop(i), waiting[k].rung, 0.0, 1 / len(drawable), why))
         return purchases

@@ -18,6 +18,7 @@ from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 FIRST = PaidIndex(0)
+UNSCORED = -1.0  # index of a purchase for a candidate without a score, below all scores
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ class Waiting:
 
     def best(self, n: int) -> RowIndices:
         """Returns positions in `rows` of the n highest scores; ties in order of arrival."""
-        score = np.where(np.isnan(self.score), -1.0, self.score)
-        if n < len(score):
-            least = -np.partition(-score, max(n - 1, 0))[max(n - 1, 0)]
-            among = np.flatnonzero(score >= least)
-            return among[np.argsort(-score[among], kind="stable")][: max(n, 0)]
-        return np.argsort(-score, kind="stable")
+        score = np.where(np.isnan(self.score), UNSCORED, self.score)
+        if n >= len(score):
+            return np.argsort(-score, kind="stable")
+        last = max(n - 1, 0)
+        lowest_score = -np.partition(-score, last)[last]
+        candidates = np.flatnonzero(score >= lowest_score)
+        best_first = candidates[np.argsort(-score[candidates], kind="stable")]
+        return best_first[: max(n, 0)]
 
     def places(self, slots: int) -> int:
         """Returns how many of the free slots the rung may fill."""
@@ -71,8 +74,11 @@ class RungRule(ABC):
 
     def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
         """Returns purchases of the first rung only."""
-        ladder = waiting_in(pool)
-        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.slots)
+        first_only = []
+        for waiting in waiting_in(pool):
+            is_first = waiting.rung == self.first_rung
+            first_only.append(waiting if is_first else replace(waiting, remaining=0))
+        return self.next(first_only, pool.slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
         """Returns whether candidates may stay at this rung for good although it has free places."""
@@ -131,15 +137,17 @@ class SchedulerSpec(Part, ABC):
 def waiting_in(pool: CandidatePool) -> list[Waiting]:
     """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
-    position = np.where(pool.closed, np.arange(1, k + 1), 0).max(1, initial=0)  # (n,) the rung after the last tried one
+    next_rung = np.where(pool.closed, np.arange(1, k + 1), 0).max(
+        1, initial=0
+    )  # (n,) the rung after the last tried one
     waits = ~(pool.out | pool.pending)
-    going = ~pool.out
+    is_undecided = ~pool.out
     ladder = []
     for j in range(k):
-        rows = np.flatnonzero((position == j) & waits)
+        rows = np.flatnonzero((next_rung == j) & waits)
         remaining = None if pool.room is None else pool.room[j]
-        undecided = None if remaining is None else np.flatnonzero((position <= j) & going)
-        running = int((pool.pending & (position == j + 1)).sum())
+        undecided = None if remaining is None else np.flatnonzero((next_rung <= j) & is_undecided)
+        running = int((pool.pending & (next_rung == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
         lots = None if pool.lots is None else pool.lots[rows]
         ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided, lots))

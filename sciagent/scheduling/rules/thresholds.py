@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rung_by_rung import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Thresholds(RungRule):
@@ -21,9 +21,12 @@ class Thresholds(RungRule):
         purchases: list[Purchase] = []
         for at in waiting:
             for i in at.best(at.places(slots - len(purchases))):
-                score = float(at.score[i])
-                why = "thresholds: passed the cheaper rungs" + ("" if math.isnan(score) else f"; score {score:.3f}")
-                purchases.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
+                index = UNSCORED
+                why = "thresholds: passed the cheaper rungs"
+                if not math.isnan(at.score[i]):
+                    index = float(at.score[i])
+                    why += f"; score {index:.3f}"
+                purchases.append(Purchase(int(at.rows[i]), at.rung, index, why=why))
         return purchases
 
 

@@ -14,10 +14,12 @@ import numpy as np
 from sciagent.scheduling.arrays import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 
-WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
-WARM_UP_RUNG = 8  # where the most are so many more for each paid rung, whose value must be learned;
-WARM_UP_OF = 0.005  # and between these, of the candidates: a small campaign cannot waste any
-WARM_UP_SHARE = 0.1  # largest fraction of the budget for more than `WARM_UP` of them
+# terminal answers before the first law
+MIN_WARM_UP = 2
+MAX_WARM_UP = 4
+EXTRA_PER_PAID_RUNG = 8  # added to the largest number for each paid rung, whose value must be learned
+WARM_UP_SHARE_OF_CANDIDATES = 0.005  # the number between the limits: a small campaign cannot waste any
+MAX_BUDGET_SHARE = 0.1  # largest fraction of the budget for more than MAX_WARM_UP whole ladders
 
 
 def whole_ladders(candidates: float, paid: int, affordable: float) -> int:
@@ -25,14 +27,15 @@ def whole_ladders(candidates: float, paid: int, affordable: float) -> int:
 
     paid: rungs below the last one that are no features. affordable: whole ladders that the budget holds.
     """
-    fewest, most = WARM_UP
-    most = max(most, min(most + WARM_UP_RUNG * paid, int(WARM_UP_SHARE * affordable)))
-    return max(fewest, math.ceil(min(WARM_UP_OF * candidates, most)))
+    with_extra = min(MAX_WARM_UP + EXTRA_PER_PAID_RUNG * paid, int(MAX_BUDGET_SHARE * affordable))
+    largest = max(MAX_WARM_UP, with_extra)
+    n_ladders = math.ceil(min(WARM_UP_SHARE_OF_CANDIDATES * candidates, largest))
+    return max(MIN_WARM_UP, n_ladders)
 
 
 def still_learning(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:
     """Returns the chosen candidates whose ladder is not at its end and costs no more than what is left."""
-    return [i for i in chosen if pool.pending[i] or (not pool.out[i] and _to_pay(pool, i) <= left)]
+    return [i for i in chosen if pool.pending[i] or (not pool.out[i] and _missing_cost(pool, i) <= left)]
 
 
 def first_candidates(
@@ -45,37 +48,47 @@ def first_candidates(
     one_sided: bool,
     rng: np.random.Generator,
 ) -> RowIndices:
-    """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
-    features: columns that are known of all. promise: (all,) values of which the largest known are chosen; None: see
-    `_spread`. one_sided: whether hits lie at one end of the wanted property."""
-    open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], np.array(besides, dtype=np.intp))
-    open_ = open_[_to_pay(pool, open_) <= left]
-    if not len(open_):
-        return open_
-    if promise is not None and not np.isnan(promise[open_]).all():
-        known = open_[~np.isnan(promise[open_])]
-        best: RowIndices = known[np.argsort(-promise[known], kind="stable")[:n]]
-        return best
-    return _spread(pool.scores[open_][:, list(features)], open_, n, rng, one_sided)
+    """Returns rows of at most n candidates whose missing rungs cost no more than what is left.
+
+    besides: rows chosen before. features: columns that are known of all candidates. promise: (all rows,) values, of
+    which the largest known ones are chosen; None: see `_select_spread`. one_sided: whether hits lie at one end of the
+    wanted property.
+    """
+    undecided = pool.open[~pool.closed[pool.open, -1]]
+    rows = np.setdiff1d(undecided, np.array(besides, dtype=np.intp))
+    rows = rows[_missing_cost(pool, rows) <= left]
+    if not len(rows):
+        return rows
+    if promise is not None and not np.isnan(promise[rows]).all():
+        known = rows[~np.isnan(promise[rows])]
+        best_first: RowIndices = known[np.argsort(-promise[known], kind="stable")]
+        return best_first[:n]
+    return _select_spread(pool.scores[rows][:, list(features)], rows, n, rng, one_sided)
 
 
-def _to_pay(pool: CandidatePool, of: RowIndices | int) -> Array:
-    """Returns the cost of the rungs that each candidate lacks, (n,)."""
-    return np.asarray(np.where(pool.closed[of], 0.0, pool.costs[of]).sum(-1))
+def _missing_cost(pool: CandidatePool, rows: RowIndices | int) -> Array:
+    """Returns the cost of the rungs that each candidate lacks, (n,), or () for one row."""
+    return np.asarray(np.where(pool.closed[rows], 0.0, pool.costs[rows]).sum(-1))
 
 
-def _spread(z: Array, open_: RowIndices, n: int, rng: np.random.Generator, ends: bool) -> RowIndices:
-    """Selects n of `open_` by the leading component of their known answers, (len(open_), d): half from each end or, if
-    hits may lie in the middle, evenly along it."""
-    z = z[:, ~np.isnan(z).all(0)]
-    if not z.shape[1]:
-        drawn: RowIndices = rng.permutation(open_)[:n]
+def _select_spread(answers: Array, rows: RowIndices, n: int, rng: np.random.Generator, one_sided: bool) -> RowIndices:
+    """Selects n of the rows by the leading principal component of the ranks of their answers, (rows, d). Half of them
+    come from each end or, if hits may lie in the middle, they are spread evenly. Without an answer they are drawn."""
+    answers = answers[:, ~np.isnan(answers).all(0)]
+    if not answers.shape[1]:
+        drawn: RowIndices = rng.permutation(rows)[:n]
         return drawn
-    ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
+    filled = np.where(np.isnan(answers), np.nanmedian(answers, axis=0), answers)
+    ranks = np.argsort(np.argsort(filled, axis=0), axis=0)
     centred = ranks - ranks.mean(0)
-    order = np.argsort(centred @ np.linalg.svd(centred, full_matrices=False)[2][0], kind="stable")
-    places = np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]])
-    if not ends:
-        places = order[((np.arange(n) + 0.5) / n * len(order)).astype(np.intp)]
-    chosen: RowIndices = open_[np.unique(places)]
+    _, _, components = np.linalg.svd(centred, full_matrices=False)
+    order = np.argsort(centred @ components[0], kind="stable")
+    if one_sided:
+        n_low = math.ceil(n / 2)
+        n_high = n // 2
+        places = np.concatenate([order[:n_low], order[len(order) - n_high :]])
+    else:
+        evenly = (np.arange(n) + 0.5) / n * len(order)
+        places = order[evenly.astype(np.intp)]
+    chosen: RowIndices = rows[np.unique(places)]
     return chosen

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.tools.calls import SHOWN
-from sciagent.agent.tools.references import LOOK
+from sciagent.agent.tools.references import MAX_LOOKED_UP
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
@@ -150,7 +150,7 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
     """
     campaign_id = built.row.id
     part = part_of(connection, campaign_id, beginning(begins), seed)
-    best = best_candidates(connection, built, LOOK, part)
+    best = best_candidates(connection, built, MAX_LOOKED_UP, part)
     lines = briefing.measured_lines(connection, built, list(best))
     return Snapshot(
         watermark=read_watermark(connection),
@@ -160,7 +160,7 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
         left=briefing.left(connection, built) if part.is_whole else briefing.whole_budget(built, connection),
         board=tuple(best.values()),
         results={scored.key: lines[id_] for id_, scored in best.items()},
-        recent=tuple(briefing.recent(connection, built, LOOK, part)),
+        recent=tuple(briefing.recent(connection, built, MAX_LOOKED_UP, part)),
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
     )

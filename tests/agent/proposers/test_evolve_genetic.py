@@ -11,7 +11,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers import evolve
-from sciagent.agent.proposers.evolve import FLOOR, HALF_LIFE, KEEP, GeneticSearch, OperatorChoice, decay, rank
+from sciagent.agent.proposers.evolve import FLOOR, HALF_LIFE, KEPT_PER_PLACE, GeneticSearch, OperatorChoice, decay, rank
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits, scaffold_of
 from tests.support.hash_seeds import outputs
@@ -70,7 +70,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     search = GeneticSearch(MoleculeEdits())
     for n in range(1, 200):
         search.tell("C" * n, score=float(n % 53), number=n)
-    assert len(search._members) == len(search._texts) == 10 * KEEP
+    assert len(search._members) == len(search._texts) == 10 * KEPT_PER_PLACE
     assert [m.score for m in search.population()] == [52.0] * 3 + [51.0] * 3 + [50.0] * 3 + [49.0]
     assert [m.number for m in search.population()][:3] == [52, 105, 158], "equal scores in order of arrival"
     assert search._members[-1].score == 37.0

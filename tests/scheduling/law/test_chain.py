@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.chain import SAME, TERMINAL_ROWS, Chain, Forecast
+from sciagent.scheduling.law.chain import SAME_SLOPE, TERMINAL_ROWS, Chain, Forecast
 from sciagent.scheduling.law.process import OFFSET, Hyper
 from sciagent.scheduling.law.similarity import order_of
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
@@ -279,12 +279,12 @@ def test_one_terminal_answer_is_enough() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_rung_that_measures_the_same_property_is_expected_to_rise_with_it(sign: int) -> None:
-    """Before the second terminal answer, by the slope `SAME` in their common unit. Another rung says nothing yet."""
+    """Before the second terminal answer, by `SAME_SLOPE` in their common unit. Another rung says nothing yet."""
     scores = np.array([[0.0, 0.0, 5.0], [10.0, 0.0, np.nan], [0.0, 10.0, np.nan], [-10.0, -10.0, np.nan]])
     truth = TruthTransform(5.0, 2.0, sign)
     first, same, other, _ = forecasts(Chain(scores, truth, None, alike=((0, 2),)), np.arange(4))[0]
     z = fitted_transform(scores[:, 0])
-    assert same - first == pytest.approx(sign * SAME * scores[:, 0].std() / 2.0 * (z[1] - z[0]), rel=0.05)
+    assert same - first == pytest.approx(sign * SAME_SLOPE * scores[:, 0].std() / 2.0 * (z[1] - z[0]), rel=0.05)
     assert abs(other - first) < 0.1 * abs(same - first)
 
 
@@ -301,7 +301,7 @@ def test_two_lower_rungs_of_one_property_are_expected_to_rise_with_each_other() 
 def test_an_expected_slope_is_a_line_that_the_law_need_not_learn() -> None:
     """With it, the law of y is the law of y minus the line, plus the line."""
     scores = ladder(LADDER, 40, [()])[0]
-    line = SAME * scores[:, 1].std() * fitted_transform(scores[:, 1])
+    line = SAME_SLOPE * scores[:, 1].std() * fitted_transform(scores[:, 1])
     start = linear(LADDER)
     less = scores.copy()
     less[:, -1] -= line
@@ -387,7 +387,7 @@ def test_two_blocks_at_a_time_say_what_one_after_the_other_says(monkeypatch: pyt
     chain, of = fitted(scores), np.arange(len(scores))
     monkeypatch.setattr("sciagent.scheduling.law.chain.BLOCK", len(scores) // 40)
     together = list(chain.forecast(of))
-    monkeypatch.setattr("sciagent.scheduling.law.chain.MANY", len(scores))
+    monkeypatch.setattr("sciagent.scheduling.law.chain.MIN_THREADED_BLOCKS", len(scores))
     alone = list(chain.forecast(of))
     assert len(together) == len(alone) > 20
     for (places, told), (others, other) in zip(together, alone, strict=True):

@@ -11,7 +11,7 @@ import pytest
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.rules.priced import BATCH_BELOW, EARLY, LATER, Priced
+from sciagent.scheduling.rules.priced import BATCH_SHARE_BELOW_TERMINAL, EARLY_LESSON_SHARE, LATER_LESSON_SHARE, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.schedulers import SCHEDULERS, Facts
@@ -75,7 +75,7 @@ def test_lessons_cost_a_small_share(informative: Replay) -> None:
     """Rungs run on a candidate in the same moment as its terminal verification."""
     pairs = zip(informative.of, informative.of[1:], informative.index, informative.index[1:], strict=False)
     same = [i for i, (a, b, x, y) in enumerate(pairs) if a == b and x == y and np.isfinite(x)]
-    assert 0 < sum(informative.cost[i] for i in same) <= 1.05 * LATER * informative.spent
+    assert 0 < sum(informative.cost[i] for i in same) <= 1.05 * LATER_LESSON_SHARE * informative.spent
 
 
 def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
@@ -151,7 +151,7 @@ def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
             return found
 
     simulate(case.truth, Watched(), 0.3)
-    assert 0 < max(shares) <= BATCH_BELOW + EARLY
+    assert 0 < max(shares) <= BATCH_SHARE_BELOW_TERMINAL + EARLY_LESSON_SHARE
 
 
 def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:

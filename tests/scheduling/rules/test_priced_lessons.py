@@ -4,7 +4,7 @@ import numpy as np
 
 from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.rules.priced import EARLY, FEW, LATER, Lessons
+from sciagent.scheduling.rules.priced import EARLY_LESSON_SHARE, FEW_ANSWERS, LATER_LESSON_SHARE, Lessons
 
 BELOW = [PaidIndex(0), PaidIndex(1)]
 LAST = PaidIndex(2)
@@ -35,9 +35,12 @@ def test_rungs_of_a_candidate_run_from_below() -> None:
 
 
 def test_first_answers_may_cost_more() -> None:
-    first, later = pool_of((FEW - 1, FEW - 1), FEW - 1, (0.05, 0.05)), pool_of((FEW, FEW), FEW, (0.05, 0.05))
-    assert lessons(first) == [0, 1] and EARLY * first.spent > 0.1 > LATER * first.spent
-    assert lessons(later) == [0] and EARLY * later.spent > 0.1 > LATER * later.spent
+    first, later = (
+        pool_of((FEW_ANSWERS - 1, FEW_ANSWERS - 1), FEW_ANSWERS - 1, (0.05, 0.05)),
+        pool_of((FEW_ANSWERS, FEW_ANSWERS), FEW_ANSWERS, (0.05, 0.05)),
+    )
+    assert lessons(first) == [0, 1] and EARLY_LESSON_SHARE * first.spent > 0.1 > LATER_LESSON_SHARE * first.spent
+    assert lessons(later) == [0] and EARLY_LESSON_SHARE * later.spent > 0.1 > LATER_LESSON_SHARE * later.spent
 
 
 def test_a_dear_rung_has_fewer_first_answers() -> None:
