@@ -146,7 +146,7 @@ def _compare(
             y_level=_level(labels[y_level], upper, name),
             unit=unit,
             seen=len(pairs),
-            drawn=min(len(pairs), charts.DRAWN),
+            drawn=min(len(pairs), charts.MAX_POINTS),
             censored=censored[x_level, y_level],
             figures=agreement(np.array([p.x for p in pairs]), np.array([p.y for p in pairs]), shared),
             shared_scale=shared,

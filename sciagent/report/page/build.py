@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 VIEWER = "3Dmol-min.js"
 
 
-def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
+def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
     """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
     know_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
@@ -168,10 +168,10 @@ SHARE = 0.03  # largest share of the time for writing reports
 
 def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
     """Writes the report of the campaign in its current state. Raises UnknownNameError."""
-    from sciagent.report.parts.candidates import CARDS
+    from sciagent.report.parts.candidates import MAX_CARDS
 
     with ledger.read() as connection:
-        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or CARDS)
+        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or MAX_CARDS)
     replace_text(path, text)
 
 
