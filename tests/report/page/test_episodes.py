@@ -56,10 +56,10 @@ def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path:
     made = talked(own_ledger, tmp_path, episodes=40, turns=1)
     number, shown = selected(made)
     numbers = [episode.begun.number for episode in shown]
-    assert number == 40 and len(numbers) == episodes.LATEST + episodes.BEST
+    assert number == 40 and len(numbers) == episodes.MAX_LATEST + episodes.MAX_OF_BEST
     assert numbers == sorted(numbers, reverse=True)
-    assert set(range(40, 40 - episodes.LATEST, -1)) <= set(numbers)
-    assert sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28) >= episodes.BEST - 2
+    assert set(range(40, 40 - episodes.MAX_LATEST, -1)) <= set(numbers)
+    assert sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28) >= episodes.MAX_OF_BEST - 2
     assert "20 of 40 episodes: those behind the best candidates, and the latest." in Parsed(rendered(made)).text
 
 
