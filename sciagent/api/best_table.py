@@ -272,7 +272,8 @@ def one_of(kinds: set[str | None]) -> str | None:
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
     fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
-    cells = {candidate.column: candidate.text} | {name: getattr(candidate, name) for name in fixed}
+    cells: dict[str, Any] = {candidate.column: candidate.text}
+    cells |= {name: getattr(candidate, name) for name in fixed}
     cells = name_cells(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells[name] = value.value

@@ -427,7 +427,7 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     by = sa.func.coalesce(trajectory.proposer, "a person")
     detail = sa.func.coalesce(p.detail, "")
     labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
-    conditions = [p.candidate_id.is_(None)]
+    conditions: list[sa.ColumnElement[bool]] = [p.candidate_id.is_(None)]
     if name is not None:
         conditions.append(c.name == name)
     query = (

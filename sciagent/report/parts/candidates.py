@@ -100,9 +100,9 @@ def cards(
         own = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
-        shown_geometry = geometry(artifacts, own, MAX_GEOMETRY)
-        if shown_geometry is None:
-            shown_geometry = subject_of(candidate.kind).geometry(candidate.payload)
+        shown_geometry = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(
+            candidate.payload
+        )
         first_series = islice(stored_series(artifacts, own), MAX_SERIES)
         shown_cards.append(
             Card(

@@ -67,17 +67,17 @@ def test_a_page_stays_a_page_however_long_a_model_talks(own_ledger: Ledger, tmp_
     made = Talker(own_ledger, tmp_path)
     for number in range(1, 13):
         trajectory = made.begin("m", number, opening="o" * 30_000)
-        for turn in range(episodes.TURNS + 2 if number == 12 else 25):
+        for turn in range(episodes.MAX_TURNS + 2 if number == 12 else 25):
             made.say(trajectory, turn, "C" * 20_000, thinking="t" * 50_000, content="c" * 50_000, seen="s" * 20_000)
     with made.ledger.begin() as connection:
-        for n in range(episodes.PROPOSALS + 10):
+        for n in range(episodes.MAX_PROPOSALS + 10):
             made.propose(connection, "x" * 5000, "refused", reason="unparsable", detail=str(n))
     html = rendered(made)
     assert len(html.encode()) < 1_600_000
     number, shown = selected(made)
     assert number == 12 and 1 < len(shown) < 12
     longest = next(episode for episode in shown if episode.begun.number == 12)
-    assert len(longest.turns) == episodes.TURNS
+    assert len(longest.turns) == episodes.MAX_TURNS
     assert longest.turns[0].thinking.endswith("… (50000 characters)")
     assert "2 further turns not shown here." in Parsed(html).text
 
