@@ -23,7 +23,7 @@ from sciagent.domain.chosen_units import Units, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.states import Standing
-from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
+from sciagent.report.parts.agreement import MAX_CANDIDATES, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit import agreements, guard
@@ -210,7 +210,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         measuring = [rung for rung in ladder[: terminal.position + 1] if has_measured(connection, rung, name)]
         if len(measuring) < 2:
             continue
-        ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)
+        ids = laws.climbed(connection, row.id, measuring[1].position, MAX_CANDIDATES)
         answers = [exact_values(connection, rung, ids) for rung in measuring]
         scores = np.full((len(ids), len(measuring)), np.nan)
         for column, values in enumerate(answers):
