@@ -74,13 +74,16 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
     for proposer, resource, amount in costs_of_jobs(connection, row):
         fields_of(proposer)["costs"].update({resource: amount})
     for fields in fields_by_proposer.values():
-        core_seconds = fields["costs"]["core_seconds"]
-        if core_seconds:
-            fields["hits_per_core_hour"] = 3600 * fields["hits"] / core_seconds
+        fields["hits_per_core_hour"] = _per_core_hour(fields["hits"], fields["costs"]["core_seconds"])
     listed = [ProposerResults(**fields) for fields in fields_by_proposer.values()]
     return tuple(
         sorted(listed, key=lambda result: (-result.hits, -(result.utility or 0.0), -result.new, result.proposer))
     )
+
+
+def _per_core_hour(hits: int, core_seconds: float) -> float | None:
+    """Returns the hits per core-hour; None without a cost."""
+    return 3600 * hits / core_seconds if core_seconds else None
 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:

@@ -215,11 +215,12 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
         text = room.cut(message.get("content"), 2 * room.longest)
         opening.append((str(message.get("role", "")), text))
     turns = [_turn(turn, by_turn.get(turn["id"], []), room) for turn in turn_rows(connection, begun.id, room.turns)]
-    return ShownEpisode(begun, outcome, why, _limits_in_words(begun.settings), opening, turns)
+    return ShownEpisode(begun, outcome, why, _limits_in_words(begun), opening, turns)
 
 
-def _limits_in_words(settings: Mapping[str, Any]) -> str:
+def _limits_in_words(begun: Begun) -> str:
     """Returns the limits that the settings of an episode state, as a text."""
+    settings = begun.settings
     labels = {"turns": "turns", "tokens": "sampled tokens", "context": "tokens of context"}
     stated = [f"{settings[key]} {label}" for key, label in labels.items() if isinstance(settings.get(key), int)]
     return ", ".join(stated)

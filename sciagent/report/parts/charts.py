@@ -245,15 +245,22 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
             highest = max(highest, *(y for _, y in points))
     axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, highest * 1.12))
     axes.set_xlabel(f"{unit} booked for the proposer" if is_by_proposer else f"{unit} booked, all rungs")
-    axes.set_ylabel("hits" if counts_hits else "best utility so far")
-    if counts_hits:
-        axes.yaxis.get_major_locator().set_params(integer=True)
-    axes.grid(axis="y")
-    title = f"{'Hits' if counts_hits else 'Best utility'} against {unit}"
+    title = f"{_label_reached(axes, counts_hits)} against {unit}"
     if is_by_proposer:
         _legend_above(chart, axes)
         title = f"{title}, by proposer"
     return svg(chart, title, f"progress-{is_by_proposer}")
+
+
+def _label_reached(axes: Any, counts_hits: bool) -> str:
+    """Labels the y axis of `progress`, and returns what it shows, for the title."""
+    axes.grid(axis="y")
+    if counts_hits:
+        axes.set_ylabel("hits")
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        return "Hits"
+    axes.set_ylabel("best utility so far")
+    return "Best utility"
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
@@ -325,9 +332,7 @@ def scatter(
         x = [pair.x for pair in group]
         y = [pair.y for pair in group]
         if len(drawn) <= MAX_WITH_ERROR_BARS:
-            x_errors = [pair.x_uncertainty or 0.0 for pair in group]
-            y_errors = [pair.y_uncertainty or 0.0 for pair in group]
-            axes.errorbar(x, y, xerr=x_errors, yerr=y_errors, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+            _draw_error_bars(axes, group)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **look)
     if shared:
         _draw_equal_values(axes)
@@ -338,6 +343,15 @@ def scatter(
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(chart, f"{y_label} against {x_label}", salt)
+
+
+def _draw_error_bars(axes: Any, pairs: Sequence[Pair]) -> None:
+    """Draws the standard uncertainties of both values; an unknown one has no bar."""
+    x = [pair.x for pair in pairs]
+    y = [pair.y for pair in pairs]
+    x_errors = [pair.x_uncertainty or 0.0 for pair in pairs]
+    y_errors = [pair.y_uncertainty or 0.0 for pair in pairs]
+    axes.errorbar(x, y, xerr=x_errors, yerr=y_errors, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
 
 
 def _draw_equal_values(axes: Any) -> None:

@@ -116,9 +116,9 @@ def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) 
     for edge in accept:
         in_unit = None if edge is None else express(Quantity(edge, prop.unit), prop, quantity.unit).value
         edges.append(in_unit)
-    low, high = edges
     if _is_falling(prop, quantity.unit):
-        low, high = high, low
+        edges.reverse()
+    low, high = edges
     distances = []
     if low is not None:
         distances.append(quantity.value - low)
