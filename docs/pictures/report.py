@@ -1,4 +1,4 @@
-"""The picture of a report for the docs: python docs/pictures/report.py NAME.report.html docs/report.png
+"""Takes the picture of a report for the docs: python docs/pictures/report.py NAME.report.html docs/report.png
 
 It needs Chromium (`apt-get install chromium`) and the test extra. The picture shows the upper part of the page, 1280
 pixels wide, with at most 128 colours, which keeps the file small.
@@ -14,11 +14,12 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, COLOURS = 1280, 128
+WIDTH = 1280  # pixels
+N_COLOURS = 128
 
 
 def picture(page: Path, height: int) -> Image.Image:
-    """Returns the upper part of a page. height: of the picture, in pixels; the page may be shorter."""
+    """Returns a picture of the upper part of a page. height: largest height in pixels."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -27,11 +28,8 @@ def picture(page: Path, height: int) -> Image.Image:
         shown = min(height, tab.evaluate("document.documentElement.scrollHeight"))
         png = tab.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": shown})
         browser.close()
-    return (
-        Image.open(io.BytesIO(png))
-        .convert("RGB")
-        .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    )
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    return image.quantize(N_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":

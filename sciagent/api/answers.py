@@ -1,4 +1,5 @@
-"""The answers of a campaign with their display in notebooks and terminals, and the query of all its candidates."""
+"""The answers of a campaign with their display in notebooks and terminals: status, result of the ladder, explanation,
+report, and the query of all candidates."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 
-TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
+TIER_LABELS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
 class CampaignStatus(Status):
@@ -53,9 +54,8 @@ def rung_table(status: CampaignCounts) -> Table:
 
 def status_html(status: CampaignCounts) -> str:
     """Returns HTML with one line per rung, the budget, and the reason of the campaign's end."""
-    return html.table(_rungs(status), _title(status)) + html.box(
-        html.paragraph(budget_line(status)), *(html.paragraph(line, soft=True) for line in _remarks(status))
-    )
+    remarks = [html.paragraph(line, soft=True) for line in _remarks(status)]
+    return html.table(_rungs(status), _title(status)) + html.box(html.paragraph(budget_line(status)), *remarks)
 
 
 def _title(status: CampaignCounts) -> str:
@@ -63,12 +63,13 @@ def _title(status: CampaignCounts) -> str:
 
 
 def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
-    at_work = "running" if status.driver and status.driver.alive else "waiting"
+    """Returns the displayed cells of each rung."""
+    heading_of_jobs = "running" if status.driver and status.driver.alive else "waiting"
     return [
         {
             "rung": rung.rung,
-            "tier": TIERS.get(rung.tier, str(rung.tier)),
-            at_work: rung.running,
+            "tier": TIER_LABELS.get(rung.tier, str(rung.tier)),
+            heading_of_jobs: rung.running,
             "done": rung.done,
             "passed": rung.passed,
             "failed": rung.failed,
@@ -81,7 +82,11 @@ def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
 
 
 def _remarks(status: CampaignCounts) -> Iterator[str]:
-    yield from filter(None, (status.trouble, status.stop_reason))
+    """Yields the lines below the budget."""
+    if status.trouble:
+        yield status.trouble
+    if status.stop_reason:
+        yield status.stop_reason
     yield from status.notes
     if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
         yield "run() goes on with it"
@@ -89,28 +94,34 @@ def _remarks(status: CampaignCounts) -> Iterator[str]:
 
 def budget_line(status: CampaignCounts) -> str:
     """Returns a line with proposals, candidates, hits where objectives have limits, and what is spent of each limit."""
-    parts = [f"{status.proposals} proposals", f"{status.candidates} candidates"]
+    max_proposals = status.budget.get("proposals")
+    of_limit = "" if max_proposals is None else f" of {max_proposals}"
+    parts = [f"{status.proposals}{of_limit} proposals", f"{status.candidates} candidates"]
     if status.hits_defined:
         parts.append(f"{status.hits} hit{'' if status.hits == 1 else 's'}")
-    rare = {"texts could not be read": status.unreadable, "answers reused at no cost": status.reused}
-    rare |= {"held": status.held, "vetoed": status.vetoed}
-    parts += [f"{n} {what}" for what, n in rare.items() if n]
+    shown_unless_zero = {
+        "texts could not be read": status.unreadable,
+        "answers reused at no cost": status.reused,
+        "held": status.held,
+        "vetoed": status.vetoed,
+    }
+    parts += [f"{n} {what}" for what, n in shown_unless_zero.items() if n]
     jobs = {rung.rung: rung.jobs for rung in status.rungs}
-    if (control := status.control) is not None:
+    control = status.control
+    if control is not None:
         jobs[control.rung] = control.jobs
         limits = status.budget.get("rungs")
         if not isinstance(limits, Mapping) or control.rung not in limits:
             parts.append(f"{control.rung}, the control: {control.jobs} runs")
-    if (most := status.budget.get("proposals")) is not None:
-        parts[0] = f"{status.proposals} of {most} proposals"
     return " · ".join([*parts, *_limits(status, jobs), *_tasks(status)])
 
 
 def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
-    """Yields what is used of each limit, proposals apart. jobs: number of jobs by rung."""
+    """Yields what is used of each limit but that on proposals. jobs: number of jobs by rung."""
     for name, limit in status.budget.items():
         if isinstance(limit, Mapping):
-            yield from (f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items())
+            for rung, max_jobs in limit.items():
+                yield f"{rung}: {jobs.get(rung, 0)} of {max_jobs}"
         elif name != "proposals" and limit is not None:
             yield f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}"
     for name, rate in status.rates.items():
@@ -120,10 +131,12 @@ def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
 
 def _tasks(status: CampaignCounts) -> Iterator[str]:
     """Yields the tasks of people; nothing if they do no rung."""
-    if (tasks := status.tasks) is not None:
-        late = f", {tasks.overdue} overdue" if tasks.overdue else ""
-        waits = f", {tasks.waiting} to be approved" if tasks.waiting else ""
-        yield f"tasks: {tasks.queued} on the list{waits}, {tasks.claimed} claimed, {tasks.answered} answered{late}"
+    tasks = status.tasks
+    if tasks is not None:
+        to_approve = f", {tasks.waiting} to be approved" if tasks.waiting else ""
+        overdue = f", {tasks.overdue} overdue" if tasks.overdue else ""
+        listed = f"tasks: {tasks.queued} on the list{to_approve}"
+        yield f"{listed}, {tasks.claimed} claimed, {tasks.answered} answered{overdue}"
 
 
 class LadderResult(LadderAnswer):
@@ -140,12 +153,14 @@ class LadderResult(LadderAnswer):
     def paragraphs(self) -> Iterator[Paragraph]:
         """Yields the paragraphs that `sciagent verify` prints."""
         reason = f" ({self.reason})" if self.reason else ""
-        yield Paragraph(f"{self.text if self.key else 'no ' + self.kind}: {self.verdict}{reason}", 0)
+        name = self.text if self.key else f"no {self.kind}"
+        yield Paragraph(f"{name}: {self.verdict}{reason}", 0)
         if not self.rungs:
             yield Paragraph(self.detail)
         for rung in self.rungs:
             why = f" ({rung.reason}: {rung.detail})" if rung.reason else ""
-            yield Paragraph(f"{rung.rung}: {rung.verdict}{why}" + (", known" if rung.reused else ""))
+            known = ", known" if rung.reused else ""
+            yield Paragraph(f"{rung.rung}: {rung.verdict}{why}{known}")
             for name, value in rung.values.items():
                 yield Paragraph(f"{name} = {value}  [{value.level}]", 2)
 
@@ -244,7 +259,10 @@ class CandidateRow:
 
     def value(self, property: str) -> MeasuredValue | None:
         """Returns the value of a property at the highest rung that measured it; None if no rung did."""
-        return next((value for value in reversed(self.values) if value.property == property), None)
+        for value in reversed(self.values):
+            if value.property == property:
+                return value
+        return None
 
     def __repr__(self) -> str:
         return f"<{self.text}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"
@@ -253,30 +271,37 @@ class CandidateRow:
 def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> ResultQuery[CandidateRow]:
     """Returns the query of a campaign's candidates, in order of arrival. properties: properties that are displayed."""
 
-    def page(connection: Connection, last: int | None) -> tuple[list[CandidateRow], int | None]:
+    def page(connection: Connection, last_seq: int | None) -> tuple[list[CandidateRow], int | None]:
         row = campaigns.get(connection, name)
-        entries = table.entries(connection, row, table.columns(connection, row), -1 if last is None else last)
-        chunk = list(islice(entries, table.PAGE))
-        return [_row(entry) for entry in chunk], chunk[-1].candidate.seq if chunk else last
+        start_after = -1 if last_seq is None else last_seq
+        entries = table.entries(connection, row, table.columns(connection, row), start_after)
+        entries_of_page = list(islice(entries, table.PAGE_ROWS))
+        if entries_of_page:
+            last_seq = entries_of_page[-1].candidate.seq
+        return [_row(entry) for entry in entries_of_page], last_seq
+
+    def count(connection: Connection) -> int:
+        return campaign_counts.n_candidates(connection, campaigns.get(connection, name).id)
+
+    def arrow(connection: Connection) -> parquet.ArrowRows:
+        return parquet.candidate_rows(connection, campaigns.get(connection, name))
 
     return ResultQuery(
-        f"Candidates of {name}",
-        store,
-        page,
-        lambda connection: campaign_counts.n_candidates(connection, campaigns.get(connection, name).id),
-        lambda connection: parquet.candidate_rows(connection, campaigns.get(connection, name)),
-        partial(_brief, properties=properties),
-        _record,
+        f"Candidates of {name}", store, page, count, arrow, partial(_brief, properties=properties), _record
     )
 
 
 def _row(entry: Entry) -> CandidateRow:
-    values = (MeasuredValue.of(measured, rung=rung, property=name) for (rung, name), measured in entry.values.items())
-    shown = entry.candidate
-    return CandidateRow(**entry.fixed, names=shown.names, drawn_from=shown.drawn_from, values=tuple(values))
+    """Returns the row of a candidate."""
+    values = []
+    for (rung, name), measured in entry.values.items():
+        values.append(MeasuredValue.of(measured, rung=rung, property=name))
+    candidate = entry.candidate
+    return CandidateRow(**entry.fixed, names=candidate.names, drawn_from=candidate.drawn_from, values=tuple(values))
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the displayed cells of a candidate."""
     values = {name: row.value(name) for name in properties}
     stands = "hit" if row.hit else row.standing
     structure = StructureText(kind=row.kind, text=row.text, drawn_from=row.drawn_from)
@@ -292,6 +317,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:
+    """Returns all cells of a candidate, for a data frame."""
     cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "drawn_from", "values")}
     cells = name_cells(row.names, tuple(row.names)) | cells
     for value in row.values:

@@ -1,4 +1,5 @@
-"""The table of the best candidates in terminals, notebooks and pipes."""
+"""The table of the best candidates in terminals, notebooks and pipes, the lines of notes below it, and the chances of
+hits that a priced campaign's law adds to it."""
 
 from __future__ import annotations
 
@@ -30,10 +31,9 @@ from sciagent.store.views import campaign_counts
 if TYPE_CHECKING:
     from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 
-MOST_FOR_CHANCES = 3000  # number of candidates above which rebuilding the law takes too long for a list
-NAMED = 3
-"""Largest number of candidates that a line names."""
-KIND_WORDS = {
+MAX_FOR_CHANCES = 3000  # candidates; above that number rebuilding the law takes too long for a list
+MAX_NAMED = 3  # candidates that a line names
+EXPLAINED_REPEATABILITY = {
     "molecule": "of each {words.one}, from its own conformers or repeated runs",
     "class": "usual for such {words.many}, not computed for each",
     "fit": "together with the leave-one-out error of the fit",
@@ -46,8 +46,8 @@ KIND_WORDS = {
 class BestTable(ResultTable[BestCandidate]):
     """The best candidates with a display in terminals and notebooks.
 
-    What is the same in all rows has no column: the level stands in the title, and a chance of a hit is shown if a
-    candidate is not decided yet. An imported value of an objective's property has a column if no candidate has two.
+    A level that all rows share stands in the title and has no column. The chance of a hit has a column if a candidate
+    is not decided yet. Imported values of an objective's property have a column if no candidate has two of them.
     """
 
     properties: Sequence[str]
@@ -58,12 +58,14 @@ class BestTable(ResultTable[BestCandidate]):
 
     @classmethod
     def of(cls, candidates: Sequence[BestCandidate], properties: Sequence[str], title: str) -> Self:
-        levels = {levels for candidate in candidates if (levels := _levels(candidate, properties))}
+        """Returns the table. properties: those of the objectives. title: without the level."""
+        levels = {_levels(candidate, properties) for candidate in candidates}
+        levels.discard("")
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
-        undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
-        brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided, before_geometry=" ")
-        titled = f"{title} at {levels.pop()}" if len(levels) == 1 else title
-        table = cls(candidates, titled, brief, best_record)
+        is_undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
+        brief = partial(cells, with_level=len(levels) > 1, with_chance=is_undecided, before_geometry=" ")
+        full_title = f"{title} at {levels.pop()}" if len(levels) == 1 else title
+        table = cls(candidates, full_title, brief, best_record)
         table.properties = properties
         table.plain = partial(cells, with_level=True, with_chance=True)
         return table
@@ -73,10 +75,13 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on candidates that miss all ranges, on those that relaxed to the structure of another one, on
-        uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement contradicts."""
+        """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
+        on uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement
+        contradicts."""
         yield from self.unranked()
-        yield from (f"{c.label} {c.detail}" for c in self if c.reason == Reason.SAME_STRUCTURE)
+        for candidate in self:
+            if candidate.reason == Reason.SAME_STRUCTURE:
+                yield f"{candidate.label} {candidate.detail}"
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
@@ -84,12 +89,10 @@ class BestTable(ResultTable[BestCandidate]):
         for candidate in self:
             shown.extend(value for value in candidate.imported if value.property in measured)
         yield from dict.fromkeys(f"measured {value.property}: {value.level}, from {value.file}" for value in shown)
-        others = []
         for candidate in self:
             for value in candidate.imported:
                 if value.property not in measured:
-                    others.append((candidate.label, value))
-        yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
+                    yield f"{candidate.label}: {value.line()} from {value.file}"
         for candidate in self:
             if candidate.contradicted is not None:
                 verdict = "" if candidate.hit else f" ({candidate.detail})"
@@ -97,10 +100,12 @@ class BestTable(ResultTable[BestCandidate]):
 
     def unranked(self) -> Iterator[str]:
         """Yields a line if several candidates have the lowest utility, so that the order among them is by distance."""
-        lowest = sum(c.utility is not None and c.utility <= UTILITY_FLOOR * (1 + 1e-9) for c in self)
-        if lowest > 1:
+        floor = UTILITY_FLOOR * (1 + 1e-9)  # rounding may put a utility slightly above the floor
+        utilities = [candidate.utility for candidate in self if candidate.utility is not None]
+        n_lowest = len([utility for utility in utilities if utility <= floor])
+        if n_lowest > 1:
             yield (
-                f"{lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
+                f"{n_lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
                 "what the objectives ask for; those that lie least far outside come first; state limits that the "
                 "values can reach, in a campaign of another name"
             )
@@ -120,21 +125,26 @@ def _cells(
     with_chance: bool,
     before_geometry: str = "",
 ) -> Mapping[str, Any]:
-    """Returns the cells of a row. before_geometry: put before each `//` of a level; a narrow terminal breaks a level at
-    a space."""
+    """Returns the cells of a row. measured: properties whose imported values have a column. before_geometry: text
+    before each `//` of a level, such as a space, at which a narrow terminal breaks the level."""
+    several_properties = len(properties) > 1
+    level = None
+    if with_level:
+        level = _levels(candidate, properties).replace("//", f"{before_geometry}//")
     imported = {value.property: value for value in candidate.imported}
     cells: dict[str, Any] = {"name": candidate.name, candidate.column: html.cell(candidate)}
     for name in properties:
         cells[name] = candidate.values.get(name)
         if name in measured:
-            cells[f"measured {name}" if len(properties) > 1 else "measured"] = imported.get(name)
+            heading = f"measured {name}" if several_properties else "measured"
+            cells[heading] = imported.get(name)
     return {
         **cells,
-        "level": _levels(candidate, properties).replace("//", f"{before_geometry}//") if with_level else None,
+        "level": level,
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit if with_chance else None,
         **nearest_limit(candidate),
-        "stands": _stands(candidate, len(properties) > 1),
+        "stands": _stands(candidate, several_properties),
         "seed": "a seed" if candidate.in_seeds else "",
     }
 
@@ -145,9 +155,9 @@ def objectives_of(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> list[str]:
-    """Returns the properties whose imported values have a column: one value at most for each candidate."""
-    imported = [Counter(value.property for value in candidate.imported) for candidate in candidates]
-    return [name for name in properties if max((counted[name] for counted in imported), default=0) == 1]
+    """Returns the properties whose imported values have a column: no candidate has two, and one has a value."""
+    counts = [Counter(value.property for value in candidate.imported) for candidate in candidates]
+    return [name for name in properties if max((count[name] for count in counts), default=0) == 1]
 
 
 def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:
@@ -162,26 +172,31 @@ def levels_text(values: Mapping[str, ShownValue | None]) -> str:
         if value is not None:
             properties.setdefault(value.level, []).append(name)
     if len(properties) == 1:
-        return next(iter(properties))
+        [only_level] = properties
+        return only_level
     return ", ".join(f"{level} ({', '.join(names)})" for level, names in properties.items())
 
 
-def _stands(candidate: BestCandidate, several: bool) -> str:
-    """Returns a few words. several: whether to name the property that misses its limits."""
-    against = ", contradicted" if candidate.contradicted else ""
+def _stands(candidate: BestCandidate, several_properties: bool) -> str:
+    """Returns the standing in a few words. several_properties: name the property that misses its limits."""
+    contradicted = ", contradicted" if candidate.contradicted else ""
     if candidate.hit:
-        return f"hit{against}"
+        return f"hit{contradicted}"
     reason = (candidate.reason or "").replace("_", " ")
-    if several and (missed := missed_property(candidate.reason, candidate.detail)):
-        return f"{missed} {reason}{against}"
-    return f"{reason}{against}" or ("" if candidate.verified else "not verified")
+    missed = missed_property(candidate.reason, candidate.detail) if several_properties else ""
+    if missed:
+        return f"{missed} {reason}{contradicted}"
+    if reason or contradicted:
+        return f"{reason}{contradicted}"
+    return "" if candidate.verified else "not verified"
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, in the
-    unit of the value. There is no such cell where the error of the method is not known for any objective."""
+    """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value. The nearest is the
+    one with the smallest distance in method errors. The cell is missing where no error of the method is known."""
 
     def relative(margin: LimitMargin) -> float:
+        """Returns the distance in errors of the method; infinite for a method without an error."""
         size = margin.method.mean_absolute_error if margin.method else 0.0
         return margin.margin / size if size else math.copysign(math.inf, margin.margin)
 
@@ -194,72 +209,91 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
 
 
 def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> Iterator[str]:
-    """Yields a line on what the ± of objectives' values means and on the error of the method against experiment; one
-    for all properties of which the same is said."""
-    same: dict[str, list[str]] = {}
+    """Yields lines on the meaning of the ± of objectives' values and on the error of the method against experiment.
+
+    Properties with the same text share a line.
+    """
+    names_by_line: dict[str, list[str]] = {}
     for name in properties:
-        for rung in dict.fromkeys(c.values[name].rung for c in candidates if name in c.values):
-            if said := [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]:
-                same.setdefault(f"at {rung}: {'; '.join(said)}", []).append(name)
-    yield from (f"{', '.join(names)} {line}" for line, names in same.items())
+        labels = dict.fromkeys(candidate.values[name].rung for candidate in candidates if name in candidate.values)
+        for rung in labels:
+            clauses = [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]
+            if clauses:
+                names_by_line.setdefault(f"at {rung}: {'; '.join(clauses)}", []).append(name)
+    for line, names in names_by_line.items():
+        yield f"{', '.join(names)} {line}"
 
 
 def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
     """Yields a line on all candidates whose proposed geometry is an estimate of the same kind."""
-    labels: dict[str, list[str]] = {}
+    labels_by_caveat: dict[str, list[str]] = {}
     for candidate in candidates:
-        if caveat := subject_of(candidate.kind).caveat(candidate.drawn_from or candidate.text):
-            labels.setdefault(caveat, []).append(candidate.label)
-    for caveat, those in labels.items():
-        more = f" and {len(those) - NAMED} more" if len(those) > NAMED else ""
-        yield f"{', '.join(those[:NAMED])}{more}: {caveat}"
+        caveat = subject_of(candidate.kind).caveat(candidate.drawn_from or candidate.text)
+        if caveat:
+            labels_by_caveat.setdefault(caveat, []).append(candidate.label)
+    for caveat, labels in labels_by_caveat.items():
+        n_more = len(labels) - MAX_NAMED
+        more = f" and {n_more} more" if n_more > 0 else ""
+        yield f"{', '.join(labels[:MAX_NAMED])}{more}: {caveat}"
 
 
 def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    """Yields a clause on the meaning of the ± of a property at a rung; none without an uncertainty."""
     values = [candidate.values[name] for candidate in candidates if name in candidate.values]
-    if kinds := {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}:
-        said = KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])
-        yield f"± is the repeatability {said.format(words=subject_of(candidates[0].kind).words)}"
+    kinds = {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}
+    if kinds:
+        kind = one_of(kinds)
+        explained = EXPLAINED_REPEATABILITY.get(kind, EXPLAINED_REPEATABILITY[None])
+        yield f"± is the repeatability {explained.format(words=subject_of(candidates[0].kind).words)}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    """Yields a clause on the method's error for a property at a rung; none for an exact descriptor of the structure,
+    and none without limits."""
     margins = []
     for candidate in candidates:
         for margin in candidate.margins:
             if (margin.property, margin.rung) == (name, rung):
                 margins.append(margin)
-    if margins and any(margin.repeatability != 0 for margin in margins):  # a descriptor of the structure is exact
-        yield next((str(m.method) for m in margins if m.method), "error against experiment not known")
+    if not margins or all(margin.repeatability == 0 for margin in margins):
+        return
+    methods = [str(margin.method) for margin in margins if margin.method]
+    yield methods[0] if methods else "error against experiment not known"
 
 
 def one_of(kinds: set[str | None]) -> str | None:
     """Returns the only kind; None for several or none."""
-    return next(iter(kinds)) if len(kinds) == 1 else None
+    if len(kinds) != 1:
+        return None
+    [only_kind] = kinds
+    return only_kind
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
     fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
-    cells = {candidate.column: candidate.text} | {name: getattr(candidate, name) for name in fixed}
+    cells: dict[str, Any] = {candidate.column: candidate.text}
+    cells |= {name: getattr(candidate, name) for name in fixed}
     cells = name_cells(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
-        cells |= {name: value.value} | {
-            f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")
-        }
+        cells[name] = value.value
+        for part in ("uncertainty", "unit", "level"):
+            cells[f"{name} {part}"] = getattr(value, part)
     return cells
 
 
 def with_chances(
     ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
 ) -> list[BestCandidate]:
-    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
-    counts hits."""
-    waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
-    if (
-        not waiting
-        or laws.last(connection, row.id) is None
-        or campaign_counts.n_candidates(connection, row.id) > MOST_FOR_CHANCES
-    ):
+    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung.
+
+    A campaign without a law, with more than MAX_FOR_CHANCES candidates, or whose goal does not count hits has no
+    chances.
+    """
+    waiting_keys = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
+    if not waiting_keys or laws.last(connection, row.id) is None:
+        return list(best)
+    if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
     from sciagent.campaign.core.opening import open_for_people  # these take a second to import
     from sciagent.campaign.pricing.priced_campaign import remake
@@ -270,8 +304,13 @@ def with_chances(
         return list(best)  # files or verifiers are missing; `sciagent explain` names them
     if campaign is None or campaign.schema.aims.kind != "hits":
         return list(best)
-    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
-    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
+    p_hit = _chances(campaign, candidates.ids_of(connection, waiting_keys))
+    updated = []
+    for candidate in best:
+        if candidate.key in p_hit:
+            candidate = candidate.model_copy(update={"p_hit": p_hit[candidate.key]})
+        updated.append(candidate)
+    return updated
 
 
 def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
@@ -279,8 +318,12 @@ def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, floa
     import numpy as np
 
     pool = campaign.pool
-    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
-    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
-    if asked:
-        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
-    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}
+    place_by_id = {int(candidate_id): place for place, candidate_id in enumerate(pool.ids.tolist())}
+    open_places = {}
+    for key, candidate_id in ids.items():
+        place = place_by_id.get(candidate_id)
+        if place is not None and not pool.closed[place, -1]:  # the last rung is the terminal one
+            open_places[key] = place
+    if open_places:
+        campaign.scheduler.evaluate(pool, np.array(sorted(open_places.values()), dtype=np.intp))
+    return {key: float(campaign.scheduler.expected[place]) for key, place in open_places.items()}

@@ -1,4 +1,8 @@
-"""Runs one verifier on molecules, outside of any campaign: `sciagent.calc`, and the tables of `sciagent calc`."""
+"""Runs one verifier on molecules, outside of any campaign: `calc` is `sciagent.calc`, and `answers_of` yields its
+answers.
+
+The other functions give the cells of the tables that `sciagent calc` shows and writes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from sciagent.domain.answers.values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.inputs.settings import user
 
-MOST_COLUMNS = 4  # properties that stand side by side in a terminal
+MAX_SIDE_BY_SIDE = 4  # properties that stand side by side in a terminal
 
 
 def calc(
@@ -32,15 +36,16 @@ def calc(
 
         sciagent.calc("xtb.singlepoint", ["CCO", "c1ccccc1O"], settings={"solvent": "water"}).to_pandas()
 
-    smiles: SMILES, or for a verifier of crystals structures as text. settings: as in a campaign file. units: unit of a
-    property. file: further structures (csv, smi or sdf; cif and others for crystals), whose names stay with them;
-    column, keep: of a csv, the column with the structures and those with names. The safety screen comes
-    first. Raises UsageError for an unknown verifier, setting or property.
+    smiles: SMILES, or for a verifier of crystals structures as text. settings: as in a campaign file. units: {property:
+    unit of its values}. file: further structures (csv, smi or sdf; cif and others for crystals), which keep their
+    names. column: of a csv, the column with the structures. keep: of a csv, the columns with names. The safety screen
+    comes first. Raises UsageError for an unknown verifier, setting or property.
     """
-    given = [smiles] if isinstance(smiles, str) else smiles
+    texts = [smiles] if isinstance(smiles, str) else smiles
     path = None if file is None else Path(file)
-    found = answers_of(verifier, given, settings or {}, units or {}, path, column, keep, open_ledger(ledger, True))
-    return result_table(verifier, list(found))
+    opened = open_ledger(ledger, create=True)
+    answers = answers_of(verifier, texts, settings or {}, units or {}, path, column, keep, opened)
+    return result_table(verifier, list(answers))
 
 
 def answers_of(
@@ -62,16 +67,18 @@ def answers_of(
 
 
 def result_table(verifier: str, answers: Sequence[CalculatedCandidate]) -> ResultTable[CalculatedCandidate]:
-    return ResultTable(answers, verifier, partial(brief, levels=len(levels_of(answers)) > 1), record)
+    """Returns the table of the answers; levels have a column if they differ."""
+    cells = partial(brief, with_level=len(levels_of(answers)) > 1)
+    return ResultTable(answers, verifier, cells, record)
 
 
-def brief(answer: CalculatedCandidate, levels: bool) -> Mapping[str, Any]:
-    """Returns the displayed cells of a molecule, its properties side by side. levels: whether to show the level."""
+def brief(answer: CalculatedCandidate, with_level: bool) -> Mapping[str, Any]:
+    """Returns the displayed cells of a molecule, its properties side by side."""
     failure = f"{answer.outcome}: {answer.reason}" if answer.reason else answer.outcome
     return {
         "name": name_of(answer),
         **{value.property: value for value in answer.values},
-        "level": ", ".join(levels_of([answer])) if levels else None,
+        "level": ", ".join(levels_of([answer])) if with_level else None,
         "outcome": None if answer.outcome == Outcome.OK else failure,
         **_structure(answer),
     }
@@ -85,9 +92,11 @@ def record(answer: CalculatedCandidate, as_text: bool = False) -> Mapping[str, A
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
         name = value.property
-        unit = value.unit
-        plain = {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
-        cells |= plain_cells(name, value) if as_text else plain
+        if as_text:
+            cells |= plain_cells(name, value)
+        else:
+            cells[heading(name, value.unit)] = value.value
+            cells[heading(f"{name} uncertainty", value.unit)] = value.uncertainty
     cells |= {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}
     return {**cells, **_structure(answer)}
 
@@ -99,19 +108,24 @@ def rows(answer: CalculatedCandidate) -> Iterator[Mapping[str, Any]]:
 
 
 def _structure(answer: CalculatedCandidate) -> Mapping[str, str]:
-    """Returns the column of the structure with its text; what could not be read is shown as it was given."""
-    is_other = answer.structure is not None and answer.smiles is None
-    return {"structure" if is_other else "smiles": answer.structure or answer.text}
+    """Returns {column of the structure: its text}; a text that could not be read is shown as it was given."""
+    is_crystal = answer.structure is not None and answer.smiles is None
+    column = "structure" if is_crystal else "smiles"
+    return {column: answer.structure or answer.text}
 
 
 def side_by_side(answers: Sequence[CalculatedCandidate]) -> bool:
     """Returns whether a terminal shows the properties side by side: several molecules with few properties."""
-    return len(answers) > 1 and max(len(answer.values) for answer in answers) <= MOST_COLUMNS
+    return len(answers) > 1 and max(len(answer.values) for answer in answers) <= MAX_SIDE_BY_SIDE
 
 
 def name_of(answer: CalculatedCandidate) -> str | None:
-    return ", ".join(next(iter(answer.names.values()), ())) or None
+    """Returns the names of a molecule in the first column with names; None without a name."""
+    for texts in answer.names.values():
+        return ", ".join(texts) or None
+    return None
 
 
 def levels_of(answers: Iterable[CalculatedCandidate]) -> list[str]:
+    """Returns the levels of all values, each once."""
     return list(dict.fromkeys(value.level for answer in answers for value in answer.values))

@@ -1,8 +1,7 @@
-"""The class `Campaign`, which notebooks, scripts and the command line use.
+"""The classes that notebooks, scripts and the command line use.
 
-The class `LedgerView`, the ledger of notebooks: its campaigns and all of its values.
-
-Converts the keyword arguments of `Campaign(...)` to a spec and to the YAML text that the ledger stores.
+`LedgerView` is a ledger with its campaigns and all of its values. `Campaign` is one campaign. `spec_of` and `yaml_of`
+convert the keyword arguments of `Campaign(...)` to a spec and to the YAML text that the ledger stores.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -76,7 +76,7 @@ class LedgerCampaign:
     hits: int
     """Number of hits."""
     stop_reason: str | None
-    """Reason why the campaign ended."""
+    """Reason why the campaign ended; None while it has not."""
 
 
 class LedgerView:
@@ -98,15 +98,14 @@ class LedgerView:
 
     def campaigns(self) -> ResultTable[LedgerCampaign]:
         """Returns all campaigns of the ledger, in the order of their start."""
-        n = campaign_counts.n_candidates
-        hits = campaign_counts.hits
+        lines = []
         with self.store.read() as connection:
-            rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
-            listed = [
-                LedgerCampaign(row.name, row.state, n(connection, row.id), hits(connection, row.id), row.stop_reason)
-                for row in rows
-            ]
-        return ResultTable(listed, "Campaigns")
+            for name in campaigns.names(connection):
+                row = campaigns.get(connection, name)
+                n_candidates = campaign_counts.n_candidates(connection, row.id)
+                n_hits = campaign_counts.hits(connection, row.id)
+                lines.append(LedgerCampaign(row.name, row.state, n_candidates, n_hits, row.stop_reason))
+        return ResultTable(lines, "Campaigns")
 
     def campaign(self, name: str | None = None) -> Campaign:
         """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
@@ -121,14 +120,14 @@ class LedgerView:
     def policy(self, name: str) -> ShownPolicy:
         """Returns what the ledger knows of a policy: parents, recipe, evaluations, rewards and roles.
 
-        name: of a policy, with its hash or without, or a role. Raises UnknownNameError.
+        name: name of the policy, with its hash or without, or a role. Raises UnknownNameError.
         """
         from sciagent.training.evaluation.policies import show
 
         return show(self.store, name)
 
     def guards(self, version: int) -> ShownGuards:
-        """Returns, by policy, whether the rewards of a version are exploited. Raises UnknownNameError."""
+        """Returns whether each policy exploits the rewards of a version. Raises UnknownNameError."""
         from sciagent.rewards.policy_guards import show_guards
 
         return show_guards(self.store, version)
@@ -160,7 +159,7 @@ class LedgerView:
         )
 
     def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
-        """Runs one verifier on molecules; known evidence is reused. more: the arguments of `sciagent.calc`."""
+        """Runs one verifier on molecules; known evidence is reused. more: other arguments of `sciagent.calc`."""
         from sciagent.api.calculating import calc
 
         return calc(verifier, smiles, ledger=self, **more)
@@ -183,18 +182,30 @@ class LedgerView:
 
 
 def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
+    """Returns the values as Arrow columns."""
     import pyarrow as pa
 
     from sciagent.report.export.parquet import ArrowRows
 
-    numbers = dict.fromkeys(("value", "uncertainty"), pa.float64())
-    kinds = numbers | {"replicate": pa.int64(), "at": pa.timestamp("us", tz="UTC")}
-    schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
-    return ArrowRows(schema, (vars(row) for page in values.all_pages(connection, wanted) for row in page))
+    types = {
+        "value": pa.float64(),
+        "uncertainty": pa.float64(),
+        "replicate": pa.int64(),
+        "at": pa.timestamp("us", tz="UTC"),
+    }  # all others are texts
+    schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
+    rows = chain.from_iterable(values.all_pages(connection, wanted))
+    return ArrowRows(schema, map(vars, rows))
 
 
 def _brief(row: LedgerValue) -> Mapping[str, Any]:
-    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT_VERIFIER else "verify")
+    """Returns the displayed cells of a value."""
+    if row.campaign:
+        paid_by = row.campaign
+    elif row.verifier == IMPORT_VERIFIER:
+        paid_by = file_of(row.source)
+    else:
+        paid_by = "verify"
     return {
         "candidate": row.text,
         "property": row.property,
@@ -204,16 +215,23 @@ def _brief(row: LedgerValue) -> Mapping[str, Any]:
     }
 
 
-NAME = "Campaign(...)"
+SOURCE_NAME = "Campaign(...)"
+"""What stands in messages in place of a file's name."""
 
 
 def spec_of(keys: Mapping[str, Any], base: str | Path | None) -> tuple[CampaignSpec, str]:
-    """Returns the spec and its YAML. Raises SpecError with all mistakes by path: `ladder[1].gate.gap: ...`."""
+    """Returns the spec and its YAML. Raises SpecError with all mistakes by path: `ladder[1].gate.gap: ...`.
+
+    base: the folder that relative paths start from; None: the working directory.
+    """
     text = yaml_of(keys)
+    folder = None if base is None else Path(base).resolve()
     try:
-        return parse_spec(text, NAME, Path(base).resolve() if base is not None else None), text
+        return parse_spec(text, SOURCE_NAME, folder), text
     except SpecError as error:  # its lines and columns mean nothing to the user, who has no file
-        raise SpecError(re.sub(rf"^{re.escape(NAME)}:\d+:\d+: ", f"{NAME}: ", str(error), flags=re.MULTILINE)) from None
+        with_position = rf"^{re.escape(SOURCE_NAME)}:\d+:\d+: "
+        message = re.sub(with_position, f"{SOURCE_NAME}: ", str(error), flags=re.MULTILINE)
+        raise SpecError(message) from None
 
 
 def yaml_of(keys: Mapping[str, Any]) -> str:
@@ -234,7 +252,10 @@ def check_executor(spec: CampaignSpec, executor: str) -> None:
 
 
 def _plain(value: Any, path: str) -> Any:
-    """Converts a value to dictionaries, lists, texts and numbers; a verifier function becomes its name."""
+    """Converts a value to dictionaries, lists, texts and numbers; a verifier function becomes its name.
+
+    path: place of the value, such as `ladder[1].gate`. Raises SpecError for a value that a file cannot hold.
+    """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):
@@ -247,11 +268,12 @@ def _plain(value: Any, path: str) -> Any:
         return value
     if hasattr(value, "item"):  # a NumPy number
         return _plain(value.item(), path)
-    if isinstance(name := getattr(value, "verifier_name", None), str):  # a function decorated with `sciagent.verifier`
-        return name
+    verifier_name = getattr(value, "verifier_name", None)
+    if isinstance(verifier_name, str):  # a function decorated with `sciagent.verifier`
+        return verifier_name
     if callable(value):
-        raise SpecError(f"{NAME}: {path}: {value!r} is no verifier; put @sciagent.verifier(...) above it")
-    raise SpecError(f"{NAME}: {path}: a {type(value).__name__} has no place in a campaign file")
+        raise SpecError(f"{SOURCE_NAME}: {path}: {value!r} is no verifier; put @sciagent.verifier(...) above it")
+    raise SpecError(f"{SOURCE_NAME}: {path}: a {type(value).__name__} has no place in a campaign file")
 
 
 PartSpec = Mapping[str, Any] | BaseModel
@@ -292,7 +314,8 @@ class Campaign:
     ) -> None:
         keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
         keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
-        spec, source = spec_of({k: v for k, v in keys.items() if v is not None}, base)
+        given_keys = {key: value for key, value in keys.items() if value is not None}
+        spec, source = spec_of(given_keys, base)
         self._begin(open_ledger(ledger, create=True), spec.campaign, spec, source)
         self.enter()
 
@@ -320,7 +343,7 @@ class Campaign:
         return campaign
 
     def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str | None = None) -> None:
-        """Sets the attributes. spec, source: given for a campaign that the ledger may not have yet."""
+        """Sets the attributes. spec, source: for a campaign that the ledger may not have yet; else None."""
         self.name = name
         self.amended: list[str] = []
         """Changes that this object made to a campaign of the ledger, as `path: old -> new`."""
@@ -338,7 +361,7 @@ class Campaign:
         return LedgerView(self._store)
 
     def enter(self, who: str | None = None) -> Entered:
-        """Enters the campaign in the ledger, or opens it there. Returns what that has found out; the next run uses it.
+        """Enters the campaign in the ledger, or opens it there. Returns the opened campaign, which the next run uses.
 
         who: name of the person, by default the user. Raises UsageError if the ledger has another campaign of that name.
         """
@@ -346,14 +369,14 @@ class Campaign:
         if self._spec is not None and self._source is not None:
             self._entered = create_or_open(self._store, self._spec, self._source, person)
             self.amended = list(self._entered.amendments)
-        else:  # keeps amendments by other processes
+        else:  # opening the stored spec keeps the amendments of other processes
             self._entered = open_stored(self._store, self.name, person)
         self._spec = self._entered.built.spec
         self._source = None
         return self._entered
 
     def try_executor(self, executor: str, site: str | Path | None = None) -> None:
-        """Raises UsageError if the executor is unknown, or if a requirement of it is missing."""
+        """Raises UsageError if the executor is unknown, or if something that it needs is missing."""
         opened = executor_of(executor, self._store, None if site is None else Path(site))
         if opened is not None:
             opened.close()
@@ -382,10 +405,12 @@ class Campaign:
         built = self._for_driving()
         check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
-        opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
-        self._drive = Drive(built, view, opened, workers)
+        site_file = None if site is None else Path(site)
+        report_file = None if report is None else Path(report)
+        open_executor = partial(executor_of, executor, self._store, site_file)
+        self._drive = Drive(built, view, open_executor, workers)
         try:
-            self._drive.run(None if report is None else Path(report))
+            self._drive.run(report_file)
         finally:
             self._drive = None
         return self.status()
@@ -405,10 +430,11 @@ class Campaign:
     ) -> RolloutAnswer:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
-        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`,
-        or the name of a model, of a role or of a policy; default: the campaign's own. begins: the candidates that are
-        shown, as `--from` says. skills: shown or not, or both in `paired` groups. say: gets a line a step. Raises
-        UsageError."""
+        If a kill or a stop has left groups open, these are continued, and no new ones are begun. policy: `scripted`, or
+        the name of a model, of a role or of a policy; default: the campaign's own. begins: the candidates that are
+        shown, as `--from` says. skills: whether skills are shown; in `paired` groups both. say: called with a line at
+        each step. Raises UsageError.
+        """
         from sciagent.api.terminal import each_signal, raise_interrupt
         from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
 
@@ -420,8 +446,10 @@ class Campaign:
                 return drive.run(plan_of(groups, siblings, turns, chosen.name, purpose, begins, skills))
 
     def environment(self, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> Environment:
-        """Returns the live ladder as an environment for a policy of your own, a context manager. rewards: the file that
-        describes the rewards. Raises UsageError."""
+        """Returns the live ladder as an environment for a policy of your own; it is a context manager.
+
+        rewards: the file that describes the rewards, or its spec. Raises UsageError.
+        """
         from sciagent.training.environment.environment import Environment
 
         self.close(now=False)
@@ -435,8 +463,10 @@ class Campaign:
         """
         from sciagent.campaign.driving.stepping import SteppedDrive
 
-        self._stepped = self._stepped or SteppedDrive(self._for_driving)
-        return str(self._stepped.step(wait) or self.state)
+        if self._stepped is None:
+            self._stepped = SteppedDrive(self._for_driving)
+        end_state = self._stepped.step(wait)
+        return str(end_state or self.state)
 
     def stop(self, now: bool = False, reason: str = "") -> str:
         """Stops the campaign in this or another process; running jobs may finish. Returns its state.
@@ -461,7 +491,8 @@ class Campaign:
     def status(self) -> answers.CampaignStatus:
         """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
-            return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
+            answer = status(connection, campaigns.get(connection, self.name))
+        return answers.CampaignStatus(**dict(answer))
 
     def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score there.
@@ -509,10 +540,10 @@ class Campaign:
         return self.spec.without_screen(no_safety)
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
-        """Writes the report as an HTML file, by default NAME.report.html. top: how many of the best get a card."""
+        """Writes the report as an HTML file, by default NAME.report.html. top: number of candidates that get a card."""
         from sciagent.report.page.build import checked, write_report
 
-        target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
+        target = checked(Path(f"{self.name}.report.html" if path is None else path))
         write_report(self._store, self.name, target, top)
         return answers.WrittenReport(target)
 
@@ -521,13 +552,17 @@ class Campaign:
 
         The running driver or the next `run` verifies them. reason: stored with your name.
         """
-        proposals = map(ProposalIn, [smiles] if isinstance(smiles, str) else smiles)
+        texts = [smiles] if isinstance(smiles, str) else smiles
+        proposals = map(ProposalIn, texts)
         return ResultTable(self.entering(proposals, reason), f"Added to {self.name}")
 
     def entering(
         self, proposals: Iterable[ProposalIn], reason: str, who: str | None = None
     ) -> Iterator[AddedCandidate]:
-        """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
+        """Adds molecules as a stream, for more than memory holds; yields what became of each.
+
+        who: name of the person, by default the user.
+        """
         from sciagent.campaign.people.verifying import add
 
         why = directives.reason(reason)
@@ -551,24 +586,25 @@ class Campaign:
             row = campaigns.find(connection, self.name)
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
-            n = campaign_counts.n_candidates(connection, row.id)
-            hits = campaign_counts.hits(connection, row.id)
-        found = f", {hits} hit{'' if hits == 1 else 's'}" if row.has_limits else ""
-        return f"Campaign({self.name!r}): {row.state}, {n} candidates{found}"
+            n_candidates = campaign_counts.n_candidates(connection, row.id)
+            n_hits = campaign_counts.hits(connection, row.id)
+        hits = f", {n_hits} hit{'' if n_hits == 1 else 's'}" if row.has_limits else ""
+        return f"Campaign({self.name!r}): {row.state}, {n_candidates} candidates{hits}"
 
     def _repr_html_(self) -> str:
         with self._store.read() as connection:
             if campaigns.find(connection, self.name) is None:
                 return html.box(html.heading(self.name), html.paragraph("not in a ledger yet", soft=True))
-        amended = [html.paragraph(f"amended: {line}") for line in self.amended]
-        return self.status()._repr_html_() + (html.box(*amended) if amended else "")
+        paragraphs = [html.paragraph(f"amended: {line}") for line in self.amended]
+        amendments = html.box(*paragraphs) if paragraphs else ""
+        return self.status()._repr_html_() + amendments
 
     def _row(self) -> CampaignRow:
         with self._store.read() as connection:
             return campaigns.get(connection, self.name)
 
     def _for_driving(self) -> Built:
-        """Returns the campaign built by the ledger's current spec; each is used once, since a run changes its costs."""
+        """Returns the campaign built by the ledger's current spec, for one use: a run changes its costs."""
         entered = self._entered
         if entered is None or entered.built.row.spec_hash != self._row().spec_hash:
             entered = self.enter()
@@ -576,6 +612,7 @@ class Campaign:
         return entered.built
 
     def _for_people(self) -> Built:
+        """Returns the campaign as commands of people need it; it need not be able to run here."""
         return open_for_people(self._store, self.name) if self._entered is None else self._entered.built
 
     def close(self, now: bool = False) -> None:

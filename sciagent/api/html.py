@@ -1,4 +1,5 @@
-"""HTML for notebooks, with a style sheet for light and dark themes and drawn structures; all texts are escaped."""
+"""Builds HTML for notebooks: boxes with a style sheet for light and dark themes, headings, paragraphs, tables, and
+drawn structures. All texts are escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from sciagent.domain.answers.values import StructureText
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.text import Paragraph
 
-DRAWN = ("smiles", "structure", "candidate", "text")  # columns of structures
+DRAWN_COLUMNS = ("smiles", "structure", "candidate", "text")  # columns of structures
 
 STYLE = """<style>
 .sciagent{--atom:#222;--atom-n:#2b50c7;--atom-o:#c2321f;--atom-x:#2a7d34;--atom-s:#8a6a00;--atom-p:#a8560c;
@@ -46,11 +47,14 @@ def paragraph(text: str, soft: bool = False) -> str:
 
 
 def paragraphs(lines: Iterable[Paragraph]) -> str:
-    """Returns indented paragraphs; those of depth 0 are headings."""
-    return "".join(
-        f"<p style='margin-left:{line.depth}em'>{escape(line.text)}</p>" if line.depth else heading(line.text)
-        for line in lines
-    )
+    """Returns indented paragraphs; a paragraph of depth 0 is a heading."""
+    parts = []
+    for line in lines:
+        if line.depth:
+            parts.append(f"<p style='margin-left:{line.depth}em'>{escape(line.text)}</p>")
+        else:
+            parts.append(heading(line.text))
+    return "".join(parts)
 
 
 def table(records: Records, title: str = "") -> str:
@@ -58,15 +62,17 @@ def table(records: Records, title: str = "") -> str:
     if not records:
         return box(heading(title), paragraph("no rows", soft=True))
     names = columns_of(records)
-    drawn = [name for name in DRAWN if name in names][:1]
-    kinds = {name: ' class="n"' if is_number(records, name) else "" for name in names}
-    heads = "<th></th>" * len(drawn) + "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in kinds.items())
+    drawn_columns = [name for name in DRAWN_COLUMNS if name in names][:1]
+    attributes = {name: ' class="n"' if is_number(records, name) else "" for name in names}
+    headings = ["<th></th>" for _ in drawn_columns]
+    headings += [f"<th{attribute}>{escape(name)}</th>" for name, attribute in attributes.items()]
     rows = []
     for record in records:
-        drawings = "".join(f"<td>{structure_of(record.get(name))}</td>" for name in drawn)
-        cells = (f"<td{kind}>{_cell(record.get(name))}</td>" for name, kind in kinds.items())
-        rows.append(f"<tr>{drawings}{''.join(cells)}</tr>")
-    body = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        cells = [f"<td>{structure_of(record.get(name))}</td>" for name in drawn_columns]
+        cells += [f"<td{attribute}>{_cell(record.get(name))}</td>" for name, attribute in attributes.items()]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    head = f"<thead><tr>{''.join(headings)}</tr></thead>"
+    body = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
     return box(heading(title), body)
 
 
@@ -83,13 +89,16 @@ def structure(kind: str, notation: str) -> str:
 
 
 def structure_of(shown: object) -> str:
-    """Returns the drawing of an answer or a cell that knows its structure; empty for any other. Other texts are tried
-    as SMILES."""
+    """Returns the drawing of an answer or a cell that knows its structure; any other cell is tried as SMILES.
+
+    Returns an empty text if it cannot be drawn.
+    """
     kind = getattr(shown, "kind", MOLECULE_KIND)
     text = getattr(shown, "text", None) or str(shown or "")
-    return structure(kind, getattr(shown, "drawn_from", "") or text)
+    notation = getattr(shown, "drawn_from", "") or text
+    return structure(kind, notation)
 
 
 def cell(shown: StructureText) -> str | StructureText:
-    """Returns the cell of a structure: a molecule's SMILES, for others what also knows how it is drawn."""
+    """Returns the cell of a structure: a molecule's SMILES; for other subjects `shown`, which knows how it is drawn."""
     return shown.text if shown.kind == MOLECULE_KIND else shown

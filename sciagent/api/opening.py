@@ -37,9 +37,10 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
     if isinstance(given, HasStore):
         return given.store
     address = settings.ledger_address(None if given is None else str(given))
-    place = ledger_url(address)
-    if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
-        raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
+    url = ledger_url(address)
+    is_missing = url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists()
+    if is_missing and not create:
+        raise UsageError(f"no ledger at {url.database}; name it with --ledger, or start with: sciagent run FILE")
     return Ledger(address, settings.path("SCIAGENT_ARTIFACTS"), idle_seconds)
 
 

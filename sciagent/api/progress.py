@@ -1,4 +1,7 @@
-"""The display of a running campaign in a terminal or a notebook: a table by rung, cost and budget."""
+"""The display of a running campaign: a table by rung, cost and budget.
+
+`Progress` shows it in a terminal, `NotebookProgress` in a notebook's cell; `view_of` chooses one of the two.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,13 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import RunningJob, running_jobs
 from sciagent.store.views import campaign_counts
 
-REFRESH_SECONDS = 1.0
-LINE_SECONDS = 20.0
-BRIEF = 5  # number of hits in the summary of a run
-MOST_BRIEF = 20  # largest number of candidates in the summary of a run for the best
-SHOWN_JOBS = 8  # running jobs that the display names
+REFRESH_INTERVAL_SECONDS = 1.0  # between two updates of a live table
+LINE_INTERVAL_SECONDS = 20.0  # between two lines, where output is no terminal
+READING_SHARE = 0.1  # largest share of the time for reading the ledger
+N_HITS_IN_SUMMARY = 5
+MAX_BEST_IN_SUMMARY = 20  # candidates in the summary of a run for the best
+MAX_SHOWN_NOTES = 3  # notes that a notebook shows, the latest
+MAX_SHOWN_JOBS = 8  # running jobs that the display names
 
 
 class Progress:
@@ -56,11 +61,13 @@ class Progress:
         self._foot = foot
         self._console = Console(stderr=True)
         self._live: Live | None = None
-        self._next = 0.0
+        self._next_update = 0.0
+        """Monotonic time from which the display is due."""
         self._note = ""
         self._running: list[RunningJob] = []
-        self._at = datetime.now(UTC)
-        self._left: str | None = None
+        self._read_at = datetime.now(UTC)
+        """Time at which the running jobs were read."""
+        self._time_left: str | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._console.is_terminal:
@@ -85,56 +92,55 @@ class Progress:
     def step(self) -> None:
         """Updates the display if it is due. The driver calls this at each step, many times a second."""
         now = time.monotonic()
-        if self._quiet or now < self._next:
+        if self._quiet or now < self._next_update:
             return
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             status = campaign_counts.counts(connection, row)
             self._running = running_jobs(connection, campaign_id=row.id)
-            self._at = db_now(connection)
-        self._left = time_left(status, max(1, len(self._running), row.spec.get("workers") or 1))
+            self._read_at = db_now(connection)
+        n_workers = max(1, len(self._running), row.spec.get("workers") or 1)
+        self._time_left = time_left(status, n_workers)
         self._show(status)
-        # reading the ledger takes at most a tenth of the time
-        self._next = now + self._pause() + 10 * (time.monotonic() - now)
+        took = time.monotonic() - now
+        self._next_update = now + self._pause() + took / READING_SHARE
 
     def _pause(self) -> float:
-        return REFRESH_SECONDS if self._live else LINE_SECONDS
+        return REFRESH_INTERVAL_SECONDS if self._live else LINE_INTERVAL_SECONDS
 
     def _show(self, status: CampaignCounts) -> None:
-        left = [self._left] if self._left else []
-        if self._live is not None:
-            foot = Text(self._note or " · ".join([*left, self._foot]), style="dim")
-            jobs = (self._job(job) for job in self._running[:SHOWN_JOBS])
-            more = max(0, len(self._running) - SHOWN_JOBS)
-            rest = [Text(f"  and {more} more", style="dim")] if more else []
-            parts: tuple[RenderableType, ...] = (
-                rung_table(status),
-                Text("\n".join(wrapped(budget_line(status), self._console.width))),
-                *jobs,
-                *rest,
-                foot,
-            )
-            self._live.update(Group(*parts), refresh=True)
-        else:
-            show(Line(" · ".join([one_line(status), *left])), console=self._console)
+        time_left_texts = [self._time_left] if self._time_left else []
+        if self._live is None:
+            show(Line(" · ".join([one_line(status), *time_left_texts])), console=self._console)
+            return
+        budget = "\n".join(wrapped(budget_line(status), self._console.width))
+        parts: list[RenderableType] = [rung_table(status), Text(budget)]
+        parts += [self._job(job) for job in self._running[:MAX_SHOWN_JOBS]]
+        n_more = len(self._running) - MAX_SHOWN_JOBS
+        if n_more > 0:
+            parts.append(Text(f"  and {n_more} more", style="dim"))
+        foot = self._note or " · ".join([*time_left_texts, self._foot])
+        parts.append(Text(foot, style="dim"))
+        self._live.update(Group(*parts), refresh=True)
 
     def _job(self, job: RunningJob) -> Text:
         """Returns a line on a running job, which is cut at the edge of the terminal."""
         names = f"{job.name}  {job.candidate}" if job.name else job.candidate
-        line = f"  {job.rung} for {ago(self._at, job.since)}: {names}"
+        line = f"  {job.rung} for {ago(self._read_at, job.since)}: {names}"
         return Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:
         """Prints the summary of a run on stderr: the table, the campaign's answer, and the report's path if given."""
         if self._quiet:
             return
-        found = self._answer()
+        answer = self._answer()
         parts: list[Part] = [rung_table(status), Line(budget_line(status)), *status.notes]
-        if not isinstance(found, str):
-            parts += [found.table(), *map(Line, found.unranked())]
+        if isinstance(answer, BestTable):
+            parts.append(answer.table())
+            parts += [Line(text) for text in answer.unranked()]
         elif status.state != "interrupted":
-            parts.append(Line(found))
-        if status.state not in ("interrupted", "failed"):  # the command says these with what to do
+            parts.append(Line(answer))
+        if status.state not in ("interrupted", "failed"):  # the command names these two, and says what to do
             parts.append(Line(f"{status.state}: {status.stop_reason}"))
         if report is not None:
             parts.append(Line(f"report: {report}"))
@@ -142,14 +148,16 @@ class Progress:
 
     def _answer(self) -> BestTable | str:
         """Returns the answer of the campaign as a table: hits, or for a goal of kind `best` the best verified
-        candidates. Without an answer, a sentence says so."""
+        candidates. Without a candidate, it returns a sentence that says so."""
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             goal = row.spec["goal"]
             wants_best = goal["kind"] != "hits"
-            count = goal.get("count") or BRIEF
-            found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
-        chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
+            n_wanted = N_HITS_IN_SUMMARY
+            if wants_best:
+                n_wanted = min(goal.get("count") or N_HITS_IN_SUMMARY, MAX_BEST_IN_SUMMARY)
+            best_candidates = best(connection, row, n_wanted)
+        chosen = [candidate for candidate in best_candidates if candidate.hit or (wants_best and candidate.verified)]
         if chosen:
             all_are_hits = row.has_limits and all(candidate.hit for candidate in chosen)
             kind = "hits" if all_are_hits else "verified candidates"
@@ -165,16 +173,17 @@ class NotebookProgress(Progress):
     def __init__(self, ledger: Ledger, name: str) -> None:
         super().__init__(ledger, name)
         self._handle: Any = None
+        """IPython's handle of the cell; None before the first display."""
         self._notes: list[str] = []
-        self._ended = False
+        self._has_ended = False
 
     def __enter__(self) -> Self:
-        self._ended = False
+        self._has_ended = False
         self._step_now()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._ended = True  # the final state, with the answer
+        self._has_ended = True  # so that the last display has the answer
         self._step_now()
 
     def warn(self, text: str) -> None:
@@ -182,20 +191,23 @@ class NotebookProgress(Progress):
         self._step_now()
 
     def _step_now(self) -> None:
-        self._next = 0.0
+        self._next_update = 0.0
         self.step()
 
     def _pause(self) -> float:
-        return REFRESH_SECONDS
+        return REFRESH_INTERVAL_SECONDS
 
     def _show(self, status: CampaignCounts) -> None:
         from IPython.display import HTML, display
 
-        notes = "".join(html.paragraph(text, soft=True) for text in self._notes[-3:])
-        found = self._answer() if self._ended else ""
-        answer = found if isinstance(found, str) else found._repr_html_()
-        answer = html.box(html.paragraph(answer)) if answer and isinstance(found, str) else answer
-        shown = HTML(status_html(status) + answer + (html.box(notes) if notes else ""))
+        parts = [status_html(status)]
+        if self._has_ended:
+            answer = self._answer()
+            parts.append(html.box(html.paragraph(answer)) if isinstance(answer, str) else answer._repr_html_())
+        if self._notes:
+            paragraphs = [html.paragraph(text, soft=True) for text in self._notes[-MAX_SHOWN_NOTES:]]
+            parts.append(html.box(*paragraphs))
+        shown = HTML("".join(parts))
         if self._handle is None:
             self._handle = display(shown, display_id=True)
         else:
@@ -206,12 +218,15 @@ def view_of(ledger: Ledger, name: str, progress: bool | Progress) -> Progress:
     """Returns the display of a running campaign. progress: the caller's own display, or whether to show anything."""
     if isinstance(progress, Progress):
         return progress
-    return NotebookProgress(ledger, name) if progress and in_notebook() else Progress(ledger, name, quiet=not progress)
+    if progress and in_notebook():
+        return NotebookProgress(ledger, name)
+    return Progress(ledger, name, quiet=not progress)
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, which shows HTML."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    """Returns whether this process is the kernel of a notebook, which shows HTML."""
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if get_shell is None else get_shell()
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 

@@ -1,5 +1,8 @@
-"""Drives a campaign in this process: to its end, with signals, display, report and reconnection to a lost ledger, or
-step by step. Runs an evaluation, with the same signals."""
+"""Runs a campaign or an evaluation in this process, with the same answers to signals.
+
+`Drive` runs a campaign to its end, with a display, a report and reconnection to a lost ledger. `evaluate` runs an
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,11 @@ class Drive:
     def __init__(
         self, built: Built, view: Progress, executor: Callable[[], Executor | None], workers: int | None
     ) -> None:
+        """executor: opens the executor of a driver; None is an executor in this process. workers: number of parallel
+        jobs; None: as the campaign says."""
         self._built = built
         self._view = view
-        self._executor = executor
+        self._open_executor = executor
         self._workers = workers
         self._driver: Driver | None = None
         self._stopped = threading.Event()
@@ -42,9 +47,9 @@ class Drive:
         """
         built = self._built
         growing = None if report is None else GrowingReport(built.ledger, built.row.name, report)
-        with each_signal(self._first, partial(self.stop, now=True), last=self._view.leave):
+        with each_signal(self._on_first_signal, partial(self.stop, now=True), last=self._view.leave):
             while True:
-                self._driver = Driver(built, self._workers, self._executor())
+                self._driver = Driver(built, self._workers, self._open_executor())
                 try:
                     self._run_driver(self._driver, growing)
                     break
@@ -54,8 +59,8 @@ class Drive:
                     reason = str(error).splitlines()[0][:200]
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
                     patiently(self._driver.release, self._stopped)
-                    again = partial(open_stored, built.ledger, built.row.name, user())
-                    built = patiently(again, self._stopped).built
+                    reopen = partial(open_stored, built.ledger, built.row.name, user())
+                    built = patiently(reopen, self._stopped).built
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing
         if growing is not None and growing.fault:
@@ -82,7 +87,7 @@ class Drive:
 
             driver.run(on_step)
 
-    def _first(self) -> None:
+    def _on_first_signal(self) -> None:
         self.stop()
         if self._driver is None:
             self._view.leave()
@@ -102,9 +107,9 @@ def evaluate(
         answer = sciagent.evaluate("recipe.yaml", workers=2, plot="hits.png")
         answer.arms["trained"].hits_per_verification
 
-    Ctrl-C stops it; the same call goes on. workers: campaigns at the same time. plot: file for the curves, .png or
-    .svg. tell: is told each campaign that has ended, how many have ended, and how many there are. Raises SpecError with
-    all mistakes of the file, and UsageError.
+    Ctrl-C stops the evaluation, and the same call continues it. workers: number of campaigns at the same time. plot:
+    file for the curves, .png or .svg. tell: called with each campaign that has ended, the number that have ended, and
+    the number of all. Raises SpecError with all mistakes of the file, and UsageError.
     """
     from sciagent.training.evaluation.evaluating import Evaluation
     from sciagent.training.evaluation.figures import check_plot, draw

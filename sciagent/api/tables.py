@@ -1,4 +1,7 @@
-"""Results for notebooks: a small table in memory, and a query that streams rows from the ledger."""
+"""Results for notebooks: `ResultTable`, a small table in memory, and `ResultQuery`, which streams rows from the ledger.
+
+The functions below the classes put the units of measured values into headings, or write such values as plain cells.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from sciagent.report.export.parquet import ArrowRows
 
-SHOWN = 10  # rows of a query that a notebook or a terminal shows
+N_SHOWN_ROWS = 10  # rows of a query that a notebook or a terminal shows
 R = TypeVar("R")
 """A row of a table."""
 Cells = Callable[[R], Mapping[str, Any]]
@@ -89,17 +92,18 @@ class ResultQuery(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         """Yields the rows; each page is read in its own transaction, so that an abandoned iteration holds no lock."""
         cursor = None
-        rows = None
-        while rows is None or rows:
+        while True:
             with self.store.read() as connection:
                 rows, cursor = self.page(connection, cursor)
+            if not rows:
+                return
             yield from rows
 
     def __len__(self) -> int:
         with self.store.read() as connection:
             return self.count(connection)
 
-    def head(self, n: int = SHOWN) -> ResultTable[R]:
+    def head(self, n: int = N_SHOWN_ROWS) -> ResultTable[R]:
         """Returns the first n rows."""
         return ResultTable(list(islice(self, n)), self.title, self.brief, self.record)
 
@@ -122,19 +126,24 @@ class ResultQuery(Generic[R]):
         return target
 
     def __repr__(self) -> str:
-        n = len(self)
         head = self.head()
-        more = f"\n… {n - len(head):,} more; iterate, or use .head(n), .to_pandas(), .to_parquet(path)"
-        return repr(head) + (more if n > len(head) else "")
+        n_more = len(self) - len(head)
+        if n_more <= 0:
+            return repr(head)
+        return f"{head!r}\n… {n_more:,} more; iterate, or use .head(n), .to_pandas(), .to_parquet(path)"
 
     def _repr_html_(self) -> str:
-        n = len(self)
+        n_rows = len(self)
         head = self.head()
-        more = f"{len(head)} of {n:,}; all of them with .to_pandas() or .to_parquet(path)"
-        return head._repr_html_() + (html.box(html.paragraph(more, soft=True)) if n > len(head) else "")
+        shown = head._repr_html_()
+        if n_rows > len(head):
+            more = f"{len(head)} of {n_rows:,}; all of them with .to_pandas() or .to_parquet(path)"
+            shown += html.box(html.paragraph(more, soft=True))
+        return shown
 
 
 def _pandas() -> Any:
+    """Returns the module pandas. Raises UsageError if it is not installed."""
     try:
         import pandas as pd
     except ImportError:
@@ -143,26 +152,30 @@ def _pandas() -> Any:
 
 
 def heading(name: str, unit: str) -> str:
-    """Returns a heading such as `dipole [D]`; that of a number without a unit is its name."""
+    """Returns a heading such as `dipole [D]`; for the unit 1, the name alone."""
     return name if unit == "1" else f"{name} [{unit}]"
 
 
 def with_units_in_headings(records: Records) -> Records:
-    """Returns the records with the unit of a column in its heading where all values of the column have the same."""
-    units = {name: unit for name in _names(records) if (unit := _shared_unit(records, name))}
-    return [
-        {
-            heading(name, units.get(name, "1")): _without_unit(cell)
-            if isinstance(cell, ShownValue) and name in units
-            else cell
-            for name, cell in record.items()
-        }
-        for record in records
-    ]
+    """Returns the records with units in the headings of columns whose values all have the same unit."""
+    shared_units: dict[str, str] = {}
+    for name in _names(records):
+        unit = _shared_unit(records, name)
+        if unit:
+            shared_units[name] = unit
+    with_units = []
+    for record in records:
+        cells: dict[str, Any] = {}
+        for name, cell in record.items():
+            if isinstance(cell, ShownValue) and name in shared_units:
+                cell = _without_unit(cell)
+            cells[heading(name, shared_units.get(name, "1"))] = cell
+        with_units.append(cells)
+    return with_units
 
 
 def plain_cells(name: str, value: ShownValue) -> Mapping[str, str]:
-    """Returns the cells of a value for a spreadsheet: the number, with the digits that its uncertainty supports, and
+    """Returns two cells of a value for a spreadsheet: the number, with the digits that its uncertainty supports, and
     the uncertainty."""
     number, _, uncertainty = str(_without_unit(value)).partition(" ± ")
     return {heading(name, value.unit): number, heading(f"{name} uncertainty", value.unit): uncertainty}
@@ -183,11 +196,12 @@ def plain_records(records: Records) -> Records:
 
 
 def _names(records: Records) -> Sequence[str]:
+    """Returns the columns of the records, in order of first appearance."""
     return list(dict.fromkeys(chain.from_iterable(records)))
 
 
 def _shared_unit(records: Records, name: str) -> str | None:
-    """Returns the unit of a column of measured values; None if they have several units, or are no measured values."""
+    """Returns the unit of a column of measured values; None if its values have several units, or none is measured."""
     cells = [record[name] for record in records if record.get(name) is not None]
     units = {cell.unit if isinstance(cell, ShownValue) else None for cell in cells}
     return units.pop() if len(units) == 1 else None

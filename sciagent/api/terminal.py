@@ -1,9 +1,10 @@
-"""Shows answers in a terminal: tables, paragraphs, and the answer to Ctrl-C.
+"""Shows answers in a terminal: tables, paragraphs and lines (`show`), and calls a step at each signal (`each_signal`).
 
 A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
 is tab-separated text with a header, and each paragraph is one line.
 
-Ctrl-C, an interrupted notebook cell and SIGTERM end a campaign that runs in this process in steps.
+The steps of `each_signal` end a campaign that runs in this process: the signals are Ctrl-C, the interrupt of a notebook
+cell, and SIGTERM.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sciagent.domain.text import Paragraph
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""
 
-STRUCTURES = ("smiles", "structure", "candidate")
+STRUCTURE_COLUMNS = ("smiles", "structure", "candidate")
 """Columns with structures."""
 
 
@@ -39,8 +40,9 @@ def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
     """Returns an empty table for narrow terminals. left: columns of text besides the first; all others are numbers."""
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
-        justify: JustifyMethod = "left" if place == 0 or name in left or name in STRUCTURES else "right"
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in STRUCTURES)
+        is_text = place == 0 or name in left or name in STRUCTURE_COLUMNS
+        justify: JustifyMethod = "left" if is_text else "right"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in STRUCTURE_COLUMNS)
     return table
 
 
@@ -49,16 +51,20 @@ def records_table(records: Records, title: str) -> Table:
     columns = columns_of(records)
     table = plain_table(title, *columns, left=[name for name in columns if not is_number(records, name)])
     for record in records:
-        cells = (record.get(name) for name in columns)
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell_text(cell)) for cell in cells))
+        cells = []
+        for name in columns:
+            cell = record.get(name)
+            cells.append(cell if isinstance(cell, Text) else Text(cell_text(cell)))
+        table.add_row(*cells)
     return table
 
 
 def columns_of(records: Records) -> list[str]:
-    """Returns the columns of the records without empty ones: in order of first appearance, but structures last."""
+    """Returns the columns of the records that are not empty, in order of first appearance, but structures last."""
     names = dict.fromkeys(chain.from_iterable(records))
     filled = [name for name in names if any(record.get(name) not in (None, "") for record in records)]
-    return sorted(filled, key=STRUCTURES.__contains__)
+    structures = [name for name in filled if name in STRUCTURE_COLUMNS]
+    return [name for name in filled if name not in structures] + structures
 
 
 def is_number(records: Records, name: str) -> bool:
@@ -68,7 +74,7 @@ def is_number(records: Records, name: str) -> bool:
 
 
 def cell_text(value: object) -> str:
-    """Returns a cell as text: a number with four digits, None and NaN as an empty text."""
+    """Returns a cell as text: a number with four digits, None and NaN as an empty text, and a hash cut to 12 digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
@@ -78,7 +84,8 @@ def cell_text(value: object) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
     text = str(value)
-    return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text
+    is_sha256 = len(text) == 64 and text.isalnum()
+    return f"{text[:12]}…" if is_sha256 else text
 
 
 class Line(NamedTuple):
@@ -107,7 +114,8 @@ def show(*parts: Part, console: Console | None = None, drawn: bool | None = None
             lines = tab_separated(part, titled=len(parts) > 1)
             console.file.writelines(f"{line}\n" for line in lines)
         elif isinstance(part, str | Paragraph | Line):
-            text, style = _text_of(part, console.width if drawn else None)
+            width = console.width if drawn else None
+            text, style = _text_of(part, width)
             console.print(Text(text, style=style), highlight=False, soft_wrap=True)
         else:
             console.print(part, highlight=False, markup=False, emoji=False)
@@ -122,28 +130,34 @@ def tab_separated(table: Table, titled: bool = False) -> Iterator[str]:
     """Yields the lines of a table as tab-separated text: its title if asked for, the header, the rows."""
     if titled and table.title:
         yield _cell(table.title)
-    for cells in zip(*([column.header, *column.cells] for column in table.columns), strict=True):
-        yield "\t".join(map(_cell, cells))
+    columns = [[column.header, *column.cells] for column in table.columns]
+    for cells_of_line in zip(*columns, strict=True):
+        yield "\t".join(_cell(cell) for cell in cells_of_line)
 
 
 def _cell(cell: RenderableType) -> str:
-    return " ".join("; ".join(str(cell).split("\n")).split())
+    """Returns a cell on one line, with single spaces; its lines are separated by semicolons."""
+    text = str(cell).replace("\n", "; ")
+    return " ".join(text.split())
 
 
 def _width(table: Table, console: Console) -> int | None:
-    """Returns the width in which a table with structures too long for the terminal is drawn; None where all fits.
+    """Returns the width in which a table with structures too long for the terminal is drawn; None for another table.
 
-    A terminal continues lines that are too long on its next line, so a structure can still be copied as one word.
+    In a table that is too wide, long headers are folded to the width of their cells. A terminal continues lines that
+    are too long on its next line, so a structure can still be copied as one word.
     """
-    natural = Measurement.get(console, console.options.update(width=10_000), table).maximum
-    if natural > console.width:  # long headers are folded to the width of their cells
-        for column in table.columns:
-            cells = max((len(_cell(cell)) for cell in column.cells), default=0)
-            column.header = folded(str(column.header), cells)
-    if natural <= console.width or not any(column.no_wrap for column in table.columns):
+    unlimited = console.options.update(width=10_000)
+    natural_width = Measurement.get(console, unlimited, table).maximum
+    if natural_width <= console.width:
         return None
-    narrowest = Measurement.get(console, console.options.update(width=10_000), table).minimum
-    return min(natural, max(console.width, narrowest))
+    for column in table.columns:
+        width_of_cells = max((len(_cell(cell)) for cell in column.cells), default=0)
+        column.header = folded(str(column.header), width_of_cells)
+    if not any(column.no_wrap for column in table.columns):
+        return None
+    narrowest = Measurement.get(console, unlimited, table).minimum
+    return min(natural_width, max(console.width, narrowest))
 
 
 def folded(header: str, width: int) -> str:
@@ -160,26 +174,31 @@ def folded(header: str, width: int) -> str:
 
 
 def _text_of(part: str | Paragraph | Line, width: int | None) -> tuple[str, str]:
-    """Returns the text of a part and its style. width: of the lines, between whose words a text is broken; or None."""
+    """Returns the text of a part and its style. width: of a line; longer text is broken between words. None: no
+    limit."""
     if isinstance(part, Line):
         return part.text, part.style
     text, depth, style = (part, 0, "") if isinstance(part, str) else part
     indent = "  " * depth
     lines = text.split("\n") if width is None else wrapped(text, width - len(indent))
-    if isinstance(part, Paragraph) and not depth:
-        style = style or "bold"
-    return "\n".join(indent + line if line else "" for line in lines), style
+    is_heading = isinstance(part, Paragraph) and depth == 0
+    if is_heading and not style:
+        style = "bold"
+    indented = [f"{indent}{line}" if line else "" for line in lines]
+    return "\n".join(indented), style
 
 
 def wrapped(text: str, width: int) -> list[str]:
     """Returns the text in lines that end between words, and, where ` · ` separates items, between items."""
+    no_break_space = "\xa0"  # holds an item together
     wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
-    items = (item.replace(" ", "\xa0") for item in text.split(" · "))
-    glued = " · ".join(items) if " · " in text else text
+    if " · " in text:
+        items = [item.replace(" ", no_break_space) for item in text.split(" · ")]
+        text = " · ".join(items)
     lines = list[str]()
-    for line in glued.split("\n"):
+    for line in text.split("\n"):
         lines += wrapper.wrap(line) or [""]
-    return [line.replace("\xa0", " ") for line in lines]
+    return [line.replace(no_break_space, " ") for line in lines]
 
 
 def text_of(*parts: Part) -> str:
@@ -192,23 +211,24 @@ def text_of(*parts: Part) -> str:
 
 @contextmanager
 def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterator[None]:
-    """Calls the first step at the first SIGINT or SIGTERM, the next step at the next, and then `last` at each.
+    """Calls the first step at the first SIGINT or SIGTERM, the second at the second, and so on; then `last` at each.
 
     In a thread other than the main thread it does nothing, since only the main thread receives signals.
     """
-    left = list(steps)
+    remaining_steps = list(steps)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        left.pop(0)() if left else last()
+        step = remaining_steps.pop(0) if remaining_steps else last
+        step()
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 

@@ -20,12 +20,12 @@ from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.progress import ProgressStep, progress
 
-SHARE = 0.1
-LARGE_SHARE = 0.03  # of the time of one thread that is spent on counting, at most
-LARGE = 100_000  # candidates from which the smaller share holds, since drivers may need the same database and cores
-OLDEST = 60.0  # seconds, whatever counting takes
-BEST = 12  # candidates on the page of a campaign, at most
-_DRAWING = threading.Lock()  # matplotlib's settings are those of the process
+SHARE = 0.1  # largest share of the time of one thread for counting
+LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores
+LARGE = 100_000  # candidates from which a campaign is large
+MAX_AGE_SECONDS = 60.0  # longest time between two counts
+MAX_BEST = 12  # candidates on the page of a campaign
+_DRAWING = threading.Lock()  # all threads of the process share matplotlib's settings
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class CampaignFigures:
     """Hits, or the best utility, against the booked cost."""
     at: datetime
     tick: int
+    """Tick of the ledger at that moment."""
     took: float
     """Seconds that counting took."""
 
@@ -50,11 +51,14 @@ class CampaignFigures:
     @property
     def rests(self) -> float:
         """Returns the seconds from one count to the next."""
-        return min(OLDEST, self.took / (LARGE_SHARE if self.status.candidates >= LARGE else SHARE))
+        share = LARGE_SHARE if self.status.candidates >= LARGE else SHARE
+        return min(MAX_AGE_SECONDS, self.took / share)
 
 
 @dataclass
 class _Kept:
+    """The last figures of a campaign. One thread at a time holds the lock and counts."""
+
     lock: threading.Lock = field(default_factory=threading.Lock)
     figures: CampaignFigures | None = None
 
@@ -73,12 +77,17 @@ class Figures:
             charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, True)
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
-        """Returns the seconds after which a page that shows older figures asks again; None if they are of now."""
-        return None if figures.tick == tick else max(0.5, figures.rests - figures.age)
+        """Returns the seconds after which a page asks again; None if the figures are those of the present tick."""
+        if figures.tick == tick:
+            return None
+        return max(0.5, figures.rests - figures.age)
 
     def of(self, campaign: str, tick: int) -> CampaignFigures:
-        """Returns the figures of a campaign. tick: the present one; figures of an earlier tick are counted again unless
-        that would take too much of the time. Whoever comes while another counts gets the earlier ones."""
+        """Returns the figures of a campaign. tick: the present one.
+
+        Figures of an earlier tick are counted again, unless that would take too much of the time. While one thread
+        counts, the others get the earlier figures.
+        """
         with self._lock:
             kept = self._kept.setdefault(campaign, _Kept())
         before = kept.figures
@@ -101,7 +110,7 @@ class Figures:
             know_properties(connection)
             row = campaigns.get(connection, campaign)
             status = campaign_counts.counts(connection, row)
-            best = answers.best(connection, row, BEST)
+            best = answers.best(connection, row, MAX_BEST)
             terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
             steps = progress(connection, row, terminal, points=200)
         asked = {objective["property"] for objective in row.spec["objectives"]}
@@ -110,5 +119,6 @@ class Figures:
         with _DRAWING:  # may wait until matplotlib is loaded
             drawing = time.monotonic()
             chart = charts.progress({"": steps}, row.has_limits)
-        took = counted - began + time.monotonic() - drawing
+        drawn = time.monotonic()
+        took = (counted - began) + (drawn - drawing)  # without waiting for the lock
         return CampaignFigures(status, best, Markup(chart), at, tick, took)

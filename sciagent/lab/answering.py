@@ -1,8 +1,8 @@
-"""Answers of people: a submission as it was typed, and the evidence that is made from it, in one transaction.
+"""Records the answers of people: a submission as it was typed, and the evidence that is made from it, in one
+transaction.
 
-An answer counts in every campaign that asks for it, and a correction moves the verdict in each of them.
-
-A second person may have to accept an answer or send it back. People sign what is recorded.
+`enter` records an answer or a correction, which counts in every campaign that asks for the same. Where the rung asks
+for a review, a second person has to `accept` the answer or to `send_back` it. `sign` signs what is recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sciagent.domain.lab import LabAnswer
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
-from sciagent.lab.claiming import claim_finished, claim_here, claim_of, fitting, locked, task_and_rung
+from sciagent.lab.claiming import claim_finished, claim_of, fitting, locked, refuse_unless_free, task_and_rung
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
@@ -43,14 +43,15 @@ from sciagent.verification.contract import WorldVerifier
 def share(
     connection: Connection, ledger: Ledger, asking: Sequence[LabTask], evidence_id: int, chooser: str, why: str
 ) -> None:
-    """Gives an answer to the tasks that ask for the same: those that nobody has claimed go off the list, and their
-    candidates are placed. chooser, why: of the decision. The caller holds the locks of all their campaigns."""
+    """Gives an answer to the tasks that ask for the same: a task that nobody has claimed goes off the list, and its
+    candidate is placed. chooser, why: fields of the decision. The caller holds the locks of all the campaigns."""
     for other in asking:
         try:
             built = open_within(connection, ledger, other.campaign)
         except SciagentError:
-            continue  # one with the rung of another notebook; its own driver reuses the evidence
-        rung = next((rung for rung in built.asked if rung.id == other.rung_id), None)
+            continue  # a campaign with the rung of another notebook; its own driver reuses the evidence
+        rungs_by_id = {rung.id: rung for rung in built.asked}
+        rung = rungs_by_id.get(other.rung_id)
         if rung is None or not jobs.cancel_queued(connection, [other.id]):
             continue
         decision = {
@@ -70,8 +71,8 @@ def share(
 def restate(connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str) -> list[str]:
     """Places a candidate again in all campaigns whose ladder has the computation; returns their names.
 
-    The caller holds the locks of all of them. A campaign that this process cannot open, such as one with the rung of
-    another notebook, keeps its place and gets an event that says so.
+    The caller holds the locks of these campaigns. A campaign that this process cannot open, such as one with the rung
+    of another notebook, gets an event that says so, and the candidate stays at its place there.
     """
     names = []
     for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
@@ -94,18 +95,19 @@ def restate(connection: Connection, built: Built, candidate_id: int, computation
 
 @dataclass(frozen=True)
 class LabEntry:
-    """An answer with what was typed."""
+    """An answer with the texts that were typed."""
 
     answer: LabAnswer
     typed_texts: Mapping[str, Any]
     """Texts as they were typed, for the record."""
     who: str
+    """The person who enters it."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Made by the sender, so that an answer that is sent twice is recorded once."""
+    """The sender makes it, so that an answer that is sent twice is recorded once."""
     why: str | None = None
-    """Reason of a correction."""
+    """Reason of a correction; None for a first answer."""
     sample: str | None = None
-    """Scanned code of the vial that was measured."""
+    """Scanned code of the vial that was measured; None without a vial."""
     files: Sequence[Mapping[str, Any]] = ()
     """Name, sha256, size and media type of each attached file."""
     seen: int | None = None
@@ -117,10 +119,13 @@ class Recorded:
     """What became of an answer."""
 
     task: int
+    """Number of the task."""
     state: str
+    """State of the task's job."""
     evidence_key: str
-    """Empty while the answer waits for its review."""
+    """Key of the evidence; empty while the answer waits for its review."""
     revision: int
+    """0, or the number of the correction."""
     was_known: bool = False
     """Whether the same answer had been recorded before."""
     in_review: bool = False
@@ -130,9 +135,9 @@ class Recorded:
 
 
 def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
-    """Records an answer; a task that nobody has is claimed first, also if the budget does not hold it. For a task that
-    is done, the answer is a correction, which needs a reason. Where the rung asks for a review, a second person decides
-    whether it becomes evidence.
+    """Records an answer. A task that nobody has is claimed first, even if the budget does not hold it. The answer to a
+    task that is done is a correction, which needs a reason. Where the rung asks for a review, a second person decides
+    whether the answer becomes evidence.
 
     Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
     AnsweredMeanwhileError if somebody answered after `entry.seen`; EvidenceConflictError if another answer was sent
@@ -144,10 +149,11 @@ def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
 def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
     """Records an answer in a transaction that has locked the campaigns. Raises the errors of `enter`."""
     task, rung = task_and_rung(connection, built, task_id)
-    if (before := submissions.with_key(connection, entry.key)) is not None:
-        return _again(connection, task, entry, before)
-    _check_seen(connection, task, entry)
-    sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
+    earlier = submissions.with_key(connection, entry.key)
+    if earlier is not None:
+        return _known_answer(connection, task, entry, earlier)
+    _refuse_if_answered_since(connection, task, entry)
+    sample_id = None if entry.sample is None else fitting(connection, task, entry.sample).id
     if task.state is JobState.DONE and not entry.why:
         raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
     overdrawn = ""
@@ -157,11 +163,12 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     if task.state not in (JobState.RUNNING, JobState.DONE):
         raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
     if task.state is JobState.RUNNING and task.claimed_by != entry.who:
-        claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
+        refuse_unless_free(connection, task, rung, entry.who)
     finding = finding_of(connection, rung, task, entry.answer)
+    is_correction = task.state is JobState.DONE
     new = NewSubmission(
-        entry.key, task.id, 0, _kind(finding), entry.who, entry.typed_texts, sample_id=sample, files=entry.files,
-        why=entry.why if task.state is JobState.DONE else None,
+        entry.key, task.id, 0, _kind(finding), entry.who, entry.typed_texts, sample_id=sample_id, files=entry.files,
+        why=entry.why if is_correction else None,
     )  # fmt: skip
     if rung.spec.lab is not None and rung.spec.lab.review:
         recorded = _await_review(connection, task, rung, new)
@@ -173,8 +180,8 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
 def record(
     connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
 ) -> Recorded:
-    """Makes evidence of an answer: the first of a task that is claimed, or a revision of one that is done. The evidence
-    bears the name of `new.who`."""
+    """Makes evidence of an answer: the first evidence of a task that is claimed, or a revision for a task that is
+    done."""
     if task.state is JobState.DONE:
         return _correct(connection, built, task, rung, finding, new)
     return _complete(connection, built, task, rung, finding, new)
@@ -183,11 +190,13 @@ def record(
 def _complete(
     connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
 ) -> Recorded:
-    claim, begun = claim_of(connection, task)
+    """Records the answer of a claimed task: it ends the attempt and the job, makes evidence, and places the
+    candidate."""
+    claim, claimed_at = claim_of(connection, task)
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     key = rung.verifier.evidence_key(candidate, task.replicate)
     state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
-    seconds = (db_now(connection) - begun).total_seconds()
+    seconds = (db_now(connection) - claimed_at).total_seconds()
     cost = rung.declared(candidate) or Cost()  # booked when the task was claimed
     attempts.end_many(connection, [AttemptEnd(claim.attempt_id, state, cost, seconds, finding.outcome, finding.reason)])
     leases.end_held(connection, [JobEnd(claim, JobState.DONE, finding.outcome)])
@@ -195,11 +204,19 @@ def _complete(
         finding, key, task.candidate_id, attempt_id=claim.attempt_id, source=f"task {task.id}", who=_measured_by(new)
     )
     [recorded] = evidence.record_once(connection, [made])
-    evidence_id = recorded if isinstance(recorded, int) else recorded.id
-    attempts.mark_end(connection, [claim.attempt_id], None if isinstance(recorded, int) else recorded.watermark)
+    if isinstance(recorded, int):  # the id of evidence that exists already
+        evidence_id = recorded
+        watermark = None
+    else:
+        evidence_id = recorded.id
+        watermark = recorded.watermark
+    attempts.mark_end(connection, [claim.attempt_id], watermark)
     new = replace(new, fence=claim.fence, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
-    tasks.write_change(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
+    if new.sample_id is None:
+        tasks.write_change(connection, task.id)
+    else:
+        tasks.write_change(connection, task.id, sample_id=new.sample_id)
     if decides(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
@@ -213,40 +230,51 @@ def finding_of(connection: Connection, rung: BuiltRung, task: LabTask, answer: L
     """Returns what an answer says of the task's molecule. Raises UsageError if it does not fit the form."""
     verifier = rung.verifier
     assert isinstance(verifier, WorldVerifier)  # the registry checks it
-    return verifier.read(candidates.load(connection, [task.candidate_id])[task.candidate_id], answer)
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    return verifier.read(candidate, answer)
 
 
 def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: NewSubmission) -> Recorded:
-    before = submissions.of_job(connection, task.id)
-    revision = 0
+    """Records an answer that waits for a second person."""
+    earlier = submissions.of_job(connection, task.id)
     if task.state is JobState.DONE:
-        revision = _current(connection, task, rung)[1] + 1
-    fence = before[-1].fence if task.state is JobState.DONE else claim_of(connection, task)[0].fence
-    of_id = before[-1].id if before else None
+        _, current_revision = _current(connection, task, rung)
+        revision = current_revision + 1
+        fence = earlier[-1].fence
+    else:
+        claim, _ = claim_of(connection, task)
+        revision = 0
+        fence = claim.fence
+    of_id = earlier[-1].id if earlier else None
     new = replace(new, fence=fence, revision=revision, of_id=of_id)
-    id_ = submissions.write(connection, new, task.campaign_id, "entered for review")
-    tasks.write_change(connection, task.id, in_review_id=id_)
+    submission_id = submissions.write(connection, new, task.campaign_id, "entered for review")
+    tasks.write_change(connection, task.id, in_review_id=submission_id)
     return Recorded(task.id, task.state, "", revision, in_review=True)
 
 
-def _check_seen(connection: Connection, task: LabTask, entry: LabEntry) -> None:
+def _refuse_if_answered_since(connection: Connection, task: LabTask, entry: LabEntry) -> None:
+    """Raises AnsweredMeanwhileError if somebody answered after the submission that the person saw last."""
     if entry.seen is None:
         return
-    later = [each for each in submissions.of_job(connection, task.id) if each.id > entry.seen]
-    if later:
-        raise AnsweredMeanwhileError(task.id, later[-1].who)
+    unseen = [submission for submission in submissions.of_job(connection, task.id) if submission.id > entry.seen]
+    if unseen:
+        raise AnsweredMeanwhileError(task.id, unseen[-1].who)
 
 
-def _again(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
-    """Returns what became of an answer that was sent before. Raises EvidenceConflictError if it was another one."""
-    same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
-    if before.job_id != task.id or dict(before.said) != dict(entry.typed_texts) or not same_files:
+def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
+    """Returns what became of an answer that was sent before. Raises EvidenceConflictError if its key was used for
+    another answer. before: the submission with the same key."""
+    has_same_texts = dict(before.said) == dict(entry.typed_texts)
+    has_same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
+    if before.job_id != task.id or not has_same_texts or not has_same_files:
         raise EvidenceConflictError(
             f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
             "Load the task again to see the first one, and correct it there"
         )
-    known = submissions.evidence_key(connection, before.evidence_id) if before.evidence_id is not None else None
-    return Recorded(task.id, task.state, known or "", before.revision, was_known=True, in_review=known is None)
+    if before.evidence_id is None:
+        return Recorded(task.id, task.state, "", before.revision, was_known=True, in_review=True)
+    evidence_key = submissions.evidence_key(connection, before.evidence_id)
+    return Recorded(task.id, task.state, evidence_key, before.revision, was_known=True)
 
 
 def _correct(
@@ -272,21 +300,24 @@ def _correct(
 
 def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
     """Returns the evidence of a task that is done, and its revision."""
-    of = [task.candidate_id]
-    return evidence.latest_with_revision(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
+    candidate_ids = [task.candidate_id]
+    latest = evidence.latest_with_revision(connection, candidate_ids, rung.verifier.computation, task.replicate)
+    return latest[task.candidate_id]
 
 
 def _kind(finding: Finding) -> str:
+    """Returns the kind of the submission."""
     return "result" if finding.outcome is Outcome.OK else "not_obtained"
 
 
-def _act(new: NewSubmission, otherwise: str) -> str:
-    return "accepted" if new.kind == submissions.REVIEWED else otherwise
+def _act(new: NewSubmission, act_of_author: str) -> str:
+    """Returns the act for the audit trail: `accepted` for the submission of a reviewer, else `act_of_author`."""
+    return "accepted" if new.kind == REVIEWED else act_of_author
 
 
 def _measured_by(new: NewSubmission) -> str:
-    """Returns who measured; a reviewer's submission names the person."""
-    return str(new.said["measured_by"]) if new.kind == submissions.REVIEWED else str(new.who)
+    """Returns who measured; a reviewer's submission names that person among its texts."""
+    return str(new.said["measured_by"]) if new.kind == REVIEWED else str(new.who)
 
 
 Meaning = Literal["measured", "reviewed", "approved"]
@@ -330,8 +361,8 @@ def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen
 
     The caller has asked for the password. Raises UsageError if another submission came since."""
     with locked(built, task_id) as (connection, task, _):
-        signed = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
-        if not signed or signed[-1].id != seen:
+        answers = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
+        if not answers or answers[-1].id != seen:
             raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
         about: dict[str, object] = {
             "task": task_id,
@@ -347,10 +378,11 @@ def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
     parts = []
     if typed_texts.get("not_obtained"):
         parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
-    spreads = typed_texts.get("uncertainties", {})
     parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
+    uncertainties = typed_texts.get("uncertainties", {})
     for name, value in typed_texts.get("values", {}).items():
-        parts.append(f"{name} {value}" + (f" ± {spreads[name]}" if spreads.get(name) else ""))
+        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
+        parts.append(f"{name} {value}{uncertainty}")
     comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
     return ", ".join(parts) + comment
 
@@ -363,6 +395,7 @@ def waiting_answer(connection: Connection, task: LabTask) -> Submission:
 
 
 def _waiting(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
+    """Returns the answer that a reviewer may decide about. Raises the errors of `accept`."""
     waiting = waiting_answer(connection, task)
     if waiting.who == who:
         raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
@@ -373,9 +406,11 @@ def _waiting(connection: Connection, task: LabTask, who: str, seen: int | None) 
 
 def _change(connection: Connection, task: LabTask, waiting: Submission, seen: int) -> str:
     """Returns what changed since a reviewer read an answer: the old one, the new one, and who entered each."""
-    read = next((each for each in submissions.of_job(connection, task.id) if each.id == seen), None)
-    now = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
-    if read is None:
-        return f"the answer of task {task.id} that waits is {now}; read it before you decide. Nothing was recorded"
-    before = f'"{answer_in_words(read.said)}" by {read.who}'
-    return f"the answer of task {task.id} was changed since you read it, from {before} to {now}. Nothing was recorded"
+    waiting_text = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
+    by_id = {submission.id: submission for submission in submissions.of_job(connection, task.id)}
+    if seen not in by_id:
+        which = f"the answer of task {task.id} that waits is {waiting_text}"
+        return f"{which}; read it before you decide. Nothing was recorded"
+    read_text = f'"{answer_in_words(by_id[seen].said)}" by {by_id[seen].who}'
+    what = f"the answer of task {task.id} was changed since you read it"
+    return f"{what}, from {read_text} to {waiting_text}. Nothing was recorded"

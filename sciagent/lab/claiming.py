@@ -1,9 +1,9 @@
-"""Claims of tasks, and the samples for them. A claim has no end: its person gives it back, or another one takes it
-over.
+"""Claims of tasks, and the samples for them: claim, release, approve, and register or check a vial.
 
-The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
-day gets it back, dated to the claim, so that no week has more slots than its limit. Only a measurement that is finished
-when its task is claimed is booked beyond the limit.
+A claim has no end: its person gives the task back, or another person takes it over. The cost of a task is booked when
+it is claimed. It is given back only if the task is released within a day; it is then dated to the claim, so that no
+week has more slots than its limit. A cost beyond the limit is booked only for a measurement that was finished before
+its task was claimed.
 
 A vial of another compound, or one that is empty, is refused before anything is written.
 """
@@ -34,7 +34,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.results import candidates
 
-GIVE_BACK = timedelta(days=1)  # after a claim, within which its cost is given back
+GIVE_BACK = timedelta(days=1)  # time after a claim within which its cost is given back
 
 
 @contextmanager
@@ -48,26 +48,27 @@ def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, Bu
 def task_and_rung(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
     """Returns a task and its rung. Raises UsageError if the task is not one of the campaign."""
     task = tasks.find(connection, task_id)
-    rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
+    rungs_by_id = {rung.id: rung for rung in built.asked}
+    rung = None if task is None else rungs_by_id.get(task.rung_id)
     if task is None or rung is None:
         raise UsageError(f"task {task_id} is not on the list of {built.row.name}", "see: sciagent lab list")
     return task, rung
 
 
 def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> None:
-    """Locks all campaigns that an answer to one of the tasks may touch, in one order: a correction places the candidate
-    again in each campaign with the rung."""
+    """Locks all campaigns that an answer to one of the tasks may touch, in one order. These are the campaigns with the
+    rung and the candidate, since a correction places the candidate again in each."""
     campaign_ids = set()
     for built, task_id in several:
         task, rung = task_and_rung(connection, built, task_id)
-        shared = campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation)
-        campaign_ids |= {id_ for id_, _ in shared}
+        for campaign_id, _ in campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation):
+            campaign_ids.add(campaign_id)
     for campaign_id in sorted(campaign_ids):
         watermarks.lock(connection, campaign_id)
 
 
 def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:
-    """Claims a task for a person. take_over: also if somebody else has it, whose claim ends then.
+    """Claims a task for a person. take_over: also if somebody else has it; the other claim then ends.
 
     Raises UsageError if the task is not free, is not approved, or the week's slots are used."""
     with locked(built, task_id) as (connection, task, rung):
@@ -80,21 +81,22 @@ def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> C
 
 def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> Claim:
     """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
-    _check_free(connection, task, rung, who)
+    refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
     spend.release_many(connection, [task.id])
-    if (shortfall := _shortfall(BudgetTracker(built, connection), task, cost)) is not None:
+    shortfall = _shortfall(BudgetTracker(built, connection), task, cost)
+    if shortfall is not None:
         raise UsageError(shortfall)
     return _booked(connection, built, task, rung, who, cost)
 
 
 def claim_finished(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> str:
-    """Claims a task whose measurement is finished, in the transaction of `locked`. What was measured is recorded also
-    where the budget does not hold it: it overdraws the budget, and the next claim waits until that is made up for.
+    """Claims a task whose measurement is finished, in the transaction of `locked`, even if the budget does not hold it.
+    The measurement then overdraws the budget, and the next claim waits until that is made up for.
 
-    Returns a message on the limit that it overdraws; empty if it overdraws none. Raises UsageError if the task is not
-    free or not approved."""
-    _check_free(connection, task, rung, who)
+    Returns a message on the limit that is overdrawn; empty if none is. Raises UsageError if the task is not free or not
+    approved."""
+    refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
     spend.release_many(connection, [task.id])
     budget = BudgetTracker(built, connection)
@@ -104,16 +106,19 @@ def claim_finished(connection: Connection, built: Built, task: LabTask, rung: Bu
         return ""
     _booked(connection, built, task, rung, who, cost, overdrawn=shortfall)
     budget.spend(cost)
-    if (wait := budget.resumes([cost])) is not None:
+    wait = budget.resumes([cost])
+    if wait is not None:
         return f"the slots of the week were used; this measurement counts on top, and the next claim waits: {wait}"
     return f"the budget was used; this measurement counts on top: {shortfall}"
 
 
 def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
     """Returns a message on the limit that the cost of a task exceeds; None if the budget holds it."""
-    if (wait := budget.resumes([cost])) is not None:
+    wait = budget.resumes([cost])
+    if wait is not None:
         return f"no slot is left this week: {wait}"
-    if (shortfall := budget.shortfall(cost, 0.0)) is not None:
+    shortfall = budget.shortfall(cost, 0.0)
+    if shortfall is not None:
         return f"the budget does not hold task {task.id}: {shortfall}"
     return None
 
@@ -121,21 +126,22 @@ def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
 def _booked(
     connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str, cost: Cost, **about: object
 ) -> Claim:
-    """Gives a free task to a person, and books its cost. about: more words for the audit trail."""
-    made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
-    if made is None:
+    """Gives a free task to a person, and books its cost. about: further fields for the audit trail."""
+    claim_made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
+    if claim_made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
-    spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
+    spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)])
     tasks.write_change(connection, task.id)
-    note(connection, task, who, "claimed", fence=made.fence, **about)
-    free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
-    if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
+    note(connection, task, who, "claimed", fence=claim_made.fence, **about)
+    n_free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
+    wanted_length = rung.spec.list_length(built.spec.budget.rates().get("lab_slots"))
+    if n_free < wanted_length / 2:
         campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes
-    return made
+    return claim_made
 
 
-def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
-    """Raises UsageError if a person cannot have a task, with who has it or what it waits for."""
+def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
+    """Raises UsageError if a person cannot claim a task; the message says who has it or what it waits for."""
     if task.state is JobState.RUNNING:
         if task.claimed_by == who:
             raise UsageError(f"task {task.id} is yours already")
@@ -152,14 +158,12 @@ def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str
         )
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
-    asking = tasks.asking_for(connection, task.evidence_key)
-    taken = [each for each in asking if each.state is JobState.RUNNING]
-    if taken:
-        first = taken[0]
-        raise UsageError(
-            f"task {first.id} of {first.campaign} asks for the same, and is with {first.claimed_by}; its answer counts "
-            f"for task {task.id}, too"
-        )
+    for other in tasks.asking_for(connection, task.evidence_key):
+        if other.state is JobState.RUNNING:
+            raise UsageError(
+                f"task {other.id} of {other.campaign} asks for the same, and is with {other.claimed_by}; its answer "
+                f"counts for task {task.id}, too"
+            )
 
 
 def release(built: Built, task_id: int, who: str, why: str) -> bool:
@@ -170,31 +174,31 @@ def release(built: Built, task_id: int, who: str, why: str) -> bool:
             raise UsageError(f"task {task_id} is not claimed by {who}")
         if task.in_review_id is not None:
             raise UsageError(f"the answer of task {task_id} waits for its review; it cannot be given back")
-        is_soon = _end(connection, built, task, rung, why)
+        is_cost_given_back = _end(connection, built, task, rung, why)
         note(connection, task, who, "gave back", why=why)
         campaigns.wake(connection, built.row.id)
-        return is_soon
+        return is_cost_given_back
 
 
 def approve(built: Built, task_id: int, who: str) -> None:
-    """Lets a task that needs a chemist's word go on the list. Raises UsageError if somebody has approved it, or it is
+    """Lets a task that needs a chemist's approval go on the list. Raises UsageError if it is approved already or
     over."""
     with locked(built, task_id) as (connection, task, _):
         _approve(connection, task, who)
 
 
 def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
-    """Lets several tasks of one ledger go on the list at once; returns their number. Tasks that somebody else has
-    approved meanwhile, and those that are over, stay as they are."""
-    number = 0
+    """Lets several tasks of one ledger go on the list at once; returns their number. A task that somebody else has
+    approved meanwhile, or that is over, stays as it is."""
+    n_approved = 0
     with several[0][0].ledger.begin() as connection:
         lock_all(connection, several)
         for built, task_id in several:
             task, _ = task_and_rung(connection, built, task_id)
             if task.approved_by is None and task.state is JobState.QUEUED:
                 _approve(connection, task, who)
-                number += 1
-    return number
+                n_approved += 1
+    return n_approved
 
 
 def _approve(connection: Connection, task: LabTask, who: str) -> None:
@@ -213,26 +217,27 @@ def note(connection: Connection, task: LabTask, who: str, what: str, **payload: 
 
 def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
     """Ends the claim of a task without an answer. Returns whether its cost was given back."""
-    claim, begun = claim_of(connection, task)
+    claim, claimed_at = claim_of(connection, task)
     cost = _cost(connection, rung, task)
-    is_soon = db_now(connection) - begun <= GIVE_BACK
-    if is_soon:
+    is_given_back = db_now(connection) - claimed_at <= GIVE_BACK
+    if is_given_back:
         spend.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
-    kept = {} if is_soon else cost
-    outcome = Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000]
-    attempts.end_many(connection, [AttemptEnd(claim.attempt_id, AttemptState.CANCELLED, kept, None, *outcome)])
+    remaining_cost = {} if is_given_back else cost
+    outcome = (Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000])
+    attempt_end = AttemptEnd(claim.attempt_id, AttemptState.CANCELLED, remaining_cost, None, *outcome)
+    attempts.end_many(connection, [attempt_end])
     leases.end_held(connection, [JobEnd(claim, state, None)])
     attempts.mark_end(connection, [claim.attempt_id])
     if state is JobState.QUEUED:
         reserved = BudgetTracker(built, connection).stocks_of(cost)
         spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
     tasks.write_change(connection, task.id)
-    return is_soon
+    return is_given_back
 
 
 def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
-    """Returns the claim of a task that somebody has, and when it began."""
+    """Returns the claim of a task that somebody has, and when it began. Raises UsageError without a claim."""
     claim = tasks.claim_of_task(connection, task.id)
     if claim is None or task.claimed_at is None:
         raise UsageError(f"task {task.id} is not claimed")
@@ -240,6 +245,7 @@ def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
 
 
 def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
+    """Returns the cost that the rung declares for the candidate of a task."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     return rung.declared(candidate) or Cost()
 
@@ -265,8 +271,11 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
 
 
 def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
-    """Returns the sample with a scanned code. Raises WrongVialError if it is not of the task's molecule, or not
-    usable; UsageError for a text that is no code."""
+    """Returns the sample with a scanned code.
+
+    Raises WrongVialError if the sample is not usable or not of the task's molecule, and UsageError for an unknown code
+    or a text that is no code.
+    """
     code = read_code(text)
     sample = samples.find(connection, code)
     if sample is None:

@@ -1,4 +1,7 @@
-"""The list of tasks as people see it: what is asked, why, and who has it or has answered."""
+"""The answers of `sciagent lab` as models (tasks, claims, samples, reviews), and `TaskReader`, which reads the tasks.
+
+A task says what is asked, why, and who has it or has answered.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,8 @@ class TaskReader:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: dict[tuple[int, str], tuple[Built, dict[int, BuiltRung]]] = {}
+        self._opened: dict[tuple[int, str], tuple[Built, dict[int, BuiltRung]]] = {}
+        """{(campaign id, hash of its spec): (campaign, its rungs of people by id)}."""
 
     def built(self, campaign: str) -> Built:
         """Returns the campaign as people's commands see it."""
@@ -157,31 +161,42 @@ class TaskReader:
     def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
         """Returns the tasks in their order."""
         loaded = candidates.load(connection, [task.candidate_id for task in listed])
-        why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
+        reasons = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         budgets = dict[int, Budget]()
         for task in listed:
-            at = task.campaign_id, task.spec_hash
-            if at not in self._known:
-                built = open_within(connection, self._ledger, task.campaign)
-                self._known[at] = built, {rung.id: rung for rung in built.asked}
-            built, asked = self._known[at]
-            rung = asked[task.rung_id]
+            built, rungs_by_id = self._campaign_of(connection, task)
+            rung = rungs_by_id[task.rung_id]
+            candidate = loaded[task.candidate_id]
             if built.spec.budget.rates() and task.campaign_id not in budgets:
                 budgets[task.campaign_id] = BudgetTracker(built, connection)
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
-            form = rung.verifier.form(loaded[task.candidate_id])
-            reason = why.get((task.rung_id, task.candidate_id), "").removeprefix(f"{built.spec.scheduler.kind}: ")
-            budget = budgets.get(task.campaign_id) if task.state is JobState.QUEUED else None
-            slot_at = budget.slot_at(rung.declared(loaded[task.candidate_id]) or {}) if budget else None
-            answers.append(_answer(task, rung, form, reason, structure_text(loaded[task.candidate_id]), slot_at))
+            form = rung.verifier.form(candidate)
+            reason = reasons.get((task.rung_id, task.candidate_id), "")
+            why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")
+            slot_at = None
+            if task.state is JobState.QUEUED and task.campaign_id in budgets:
+                slot_at = budgets[task.campaign_id].slot_at(rung.declared(candidate) or {})
+            answers.append(_answer(task, rung, form, why, structure_text(candidate), slot_at))
         return answers
+
+    def _campaign_of(self, connection: Connection, task: LabTask) -> tuple[Built, dict[int, BuiltRung]]:
+        """Returns the campaign of a task, and its rungs of people by id."""
+        key = (task.campaign_id, task.spec_hash)
+        if key not in self._opened:
+            built = open_within(connection, self._ledger, task.campaign)
+            self._opened[key] = (built, {rung.id: rung for rung in built.asked})
+        return self._opened[key]
 
 
 def _answer(
     task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText, slot_at: datetime | None
 ) -> LabTaskAnswer:
-    stated = "; ".join(f"{key} {value}" for key, value in form.conditions.items())
+    """Returns a task as people see it."""
+    method = form.method
+    if form.conditions:
+        conditions = "; ".join(f"{name} {value}" for name, value in form.conditions.items())
+        method = f"{method}, {conditions}"
     return LabTaskAnswer(
         task=task.id,
         code=task.code,
@@ -194,7 +209,7 @@ def _answer(
         asks=tuple(
             LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
         ),
-        method=form.method + (f", {stated}" if stated else ""),
+        method=method,
         question=form.question,
         why=why,
         due_at=task.due_at,

@@ -1,4 +1,7 @@
-"""Old values of a group as answers of a rung that people do: a campaign that starts with them knows what they teach."""
+"""Loads old values of a group as answers of a rung that people do, so that a campaign starts with what they teach.
+
+`read_old` reads a file, and `load` records its values.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
 from sciagent.verification.contract import WorldVerifier
 
-MOST_ROWS = 10_000
-MOST_FAULTS = 50
+MAX_ROWS = 10_000
+MAX_FAULTS = 50
 
 
 @dataclass
@@ -56,7 +59,7 @@ class OldRow:
     """A row of a file."""
 
     structure: str
-    """The structure as it stands there."""
+    """The structure as it stands in the file."""
     answer: LabAnswer
 
 
@@ -76,17 +79,20 @@ class OldValues:
 
 
 def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: str = "") -> LoadReport:
-    """Records old values as answers of their rung. keys: of the candidates, by structure as it stands in the file; what
-    has none is left out. why: reason for values that differ from those in the ledger. A molecule with several rows has
-    replicates. Raises UsageError if a value differs and there is no reason, or a person has the task; nothing is
-    written then."""
+    """Records old values as answers of their rung. A molecule with several rows has replicates.
+
+    keys: {structure as it stands in the file: key of the candidate}; a structure without a key is left out. why: reason
+    for values that differ from those in the ledger. Raises UsageError if a value differs and there is no reason, or if
+    a person has the task; then nothing is written.
+    """
     report = LoadReport(len(old.rows))
     rung = old.rung
     with built.ledger.begin() as connection:
         ids = candidates.ids_of(connection, list(keys.values()))
         writer = _Writer(connection, built, rung, who, why, old.source, report)
         writer.lock(ids.values())
-        writer.write([(ids[keys[row.structure]], row) for row in old.rows if row.structure in keys])
+        known_rows = [row for row in old.rows if row.structure in keys]
+        writer.write([(ids[keys[row.structure]], row) for row in known_rows])
         about: dict[str, object] = {"file": old.source, "rung": rung.spec.rung, "rows": report.rows}
         audit.append(connection, who, "loaded old values", "campaign", built.row.id, campaign_id=built.row.id, **about)
         campaigns.wake(connection, built.row.id)
@@ -94,8 +100,11 @@ def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: s
 
 
 def read_old(built: Built, label: str, path: Path, columns: Sequence[Column], structure: str = "smiles") -> OldValues:
-    """Returns the rows of a file that have a value; units and limits are read as those of a form. Raises InputFileError
-    with each fault; UsageError if the rung is not one of people, or asks for a review."""
+    """Returns the rows of a file that have a value; units and limits are read as in a form.
+
+    label: of the rung. structure: column with the structures. Raises InputFileError with all faults of the file, and
+    UsageError if people do not do the rung, or if it asks for a review.
+    """
     rung = _rung(built, label)
     rows = _read(path, structure, columns, rung)
     if not rows:
@@ -104,6 +113,7 @@ def read_old(built: Built, label: str, path: Path, columns: Sequence[Column], st
 
 
 def _rung(built: Built, label: str) -> BuiltRung:
+    """Returns the rung with a label. Raises UsageError if people do not do it, or if it asks for a review."""
     asked = {rung.spec.rung: rung for rung in built.asked}
     if label not in asked:
         raise UsageError(f'"{label}" is no rung of people{did_you_mean(label, asked)}; they do: {", ".join(asked)}')
@@ -115,12 +125,14 @@ def _rung(built: Built, label: str) -> BuiltRung:
 
 def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung) -> list[OldRow]:
     """Returns the rows that have a value. Raises InputFileError for the whole file."""
-    asked = {asked.property.name for asked in rung.verifier.measures}
-    if unknown := next((each.property for each in columns if each.property not in asked), None):
-        raise UsageError(f"{rung.spec.rung} does not ask for {unknown}{did_you_mean(unknown, asked)}")
+    asked = {measure.property.name for measure in rung.verifier.measures}
+    for column in columns:
+        name = column.property
+        if name not in asked:
+            raise UsageError(f"{rung.spec.rung} does not ask for {name}{did_you_mean(name, asked)}")
     reader = csv.DictReader(_lines(path))
     check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
-    found = list[OldRow]()
+    rows = list[OldRow]()
     faults = list[str]()
     try:
         for cells in reader:
@@ -129,17 +141,19 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
             except UsageError as error:
                 faults.append(f"{path}:{reader.line_num}: {error}")
                 continue
-            found += [OldRow((cells[structure] or "").strip(), answer)] if answer is not None else []
+            if answer is not None:
+                rows.append(OldRow((cells[structure] or "").strip(), answer))
     except csv.Error as error:
         raise csv_fault(path, reader.line_num, error) from error
-    if len(found) > MOST_ROWS:
-        raise InputFileError(f"{path}: more than {MOST_ROWS} rows; split the file")
+    if len(rows) > MAX_ROWS:
+        raise InputFileError(f"{path}: more than {MAX_ROWS} rows; split the file")
     if faults:
-        raise InputFileError("\n".join([*faults[:MOST_FAULTS], "nothing was loaded; mend the file"]))
-    return found
+        raise InputFileError("\n".join([*faults[:MAX_FAULTS], "nothing was loaded; mend the file"]))
+    return rows
 
 
 def _lines(path: Path) -> list[str]:
+    """Returns the lines of a file. Raises UsageError or InputFileError if it cannot be read."""
     try:
         with open_input(path) as file:
             return file.read().decode("utf-8-sig").splitlines()
@@ -156,17 +170,21 @@ def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAn
         text = (cells[column.name] or "").strip()
         if not text:
             continue
-        stated = column.unit or properties()[column.property].unit
-        unit = (cells.get(stated) or "").strip() if stated in cells else stated
-        spread = column.uncertainty
-        if spread is not None and spread in cells:
-            spread = (cells[spread] or "").strip() or None
-        values[column.property] = typed(column.property, text if unit == "1" else f"{text} {unit}", spread)
+        unit = column.unit or properties()[column.property].unit
+        if unit in cells:  # the name of a column with the units
+            unit = (cells[unit] or "").strip()
+        uncertainty = column.uncertainty
+        if uncertainty is not None and uncertainty in cells:  # the name of a column with the uncertainties
+            uncertainty = (cells[uncertainty] or "").strip() or None
+        text_with_unit = text if unit == "1" else f"{text} {unit}"
+        values[column.property] = typed(column.property, text_with_unit, uncertainty)
     return LabAnswer(values) if values else None
 
 
 @dataclass
 class _Writer:
+    """Writes the answers of one file in one transaction, and counts them in `report`."""
+
     connection: Connection
     built: Built
     rung: BuiltRung
@@ -178,10 +196,11 @@ class _Writer:
     def lock(self, candidate_ids: Iterable[int]) -> None:
         """Locks all campaigns whose candidates may be placed again, in one order."""
         computation = self.rung.verifier.computation
-        among = {self.built.row.id}
+        campaign_ids = {self.built.row.id}
         for candidate_id in candidate_ids:
-            among |= {id_ for id_, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation)}
-        for campaign_id in sorted(among):
+            for campaign_id, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation):
+                campaign_ids.add(campaign_id)
+        for campaign_id in sorted(campaign_ids):
             watermarks.lock(self.connection, campaign_id)
 
     def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
@@ -193,6 +212,7 @@ class _Writer:
             self._write(loaded[id_], id_, key, row.answer)
 
     def _write(self, candidate: Candidate, id_: int, key: EvidenceKey, answer: LabAnswer) -> None:
+        """Records the answer of one row, unless the ledger has the same values. id_: of the candidate."""
         verifier = self.rung.verifier
         connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
@@ -207,28 +227,33 @@ class _Writer:
                 "--revise (nothing was loaded)"
             )
         open_tasks = tasks.asking_for(connection, key.hash)
-        if taken := next((task for task in open_tasks if task.state is JobState.RUNNING), None):
-            raise UsageError(
-                f"{candidate.text} is with {taken.claimed_by} as task {taken.id}; enter it there: sciagent lab enter "
-                f"{taken.id} (nothing was loaded)"
-            )
-        key = key if current is None else replace(key, revision=current[1] + 1)
+        for task in open_tasks:
+            if task.state is JobState.RUNNING:
+                raise UsageError(
+                    f"{candidate.text} is with {task.claimed_by} as task {task.id}; enter it there: sciagent lab enter "
+                    f"{task.id} (nothing was loaded)"
+                )
+        superseded_id = None
+        if current is not None:
+            current_evidence, current_revision = current
+            superseded_id = current_evidence.id
+            key = replace(key, revision=current_revision + 1)
+            self.report.revised += 1
         new = NewEvidence(
-            finding, key, id_, source=self.source, who=self.who, why=self.why or None,
-            supersedes=None if current is None else current[0].id,
-        )  # fmt: skip
+            finding, key, id_, source=self.source, who=self.who, why=self.why or None, supersedes=superseded_id
+        )
         [evidence_id] = evidence.record(connection, [new])
         self.report.recorded += 1
-        self.report.revised += current is not None
         share(connection, self.built.ledger, open_tasks, evidence_id, self.source, f"{self.source} has the value")
         self._reuse(id_, evidence_id)
         if current is not None or key.replicate:
             restate(connection, self.built, id_, verifier.computation, f"{self.source}: {self.why or 'a replicate'}")
 
     def _reuse(self, candidate_id: int, evidence_id: int) -> None:
-        """Places a candidate that waits for the rung; of others the driver reuses the value when their turn comes."""
-        stands = standings.get(self.connection, self.built.row.id, candidate_id)
-        if stands["standing"] != Standing.OPEN or stands["position"] != self.rung.rules.position:
+        """Places a candidate that waits for the rung. For any other candidate the driver reuses the value in its
+        turn."""
+        standing = standings.get(self.connection, self.built.row.id, candidate_id)
+        if standing["standing"] != Standing.OPEN or standing["position"] != self.rung.rules.position:
             return
         decision = {
             "candidate_id": candidate_id,
@@ -244,4 +269,9 @@ class _Writer:
 
 
 def _values(measured: Sequence[Measured]) -> object:
-    return sorted((m.property, m.quantity.value, m.quantity.uncertainty, m.quantity.censoring) for m in measured)
+    """Returns what two answers have in common if they state the same values."""
+    compared = []
+    for value in measured:
+        quantity = value.quantity
+        compared.append((value.property, quantity.value, quantity.uncertainty, quantity.censoring))
+    return sorted(compared)

@@ -1,6 +1,10 @@
-"""Texts that people typed, read as an answer. `read_number` is the only function that reads their numbers: forms,
-sheets, instruments and the command line call it. A decimal comma, a unit that does not fit, or a number that is not
-finite is refused with the fix."""
+"""Reads texts that people typed as an answer (`typed_answer`), a quantity (`typed`) or the mean of readings
+(`mean_of`).
+
+`read_number` is the only function that reads their numbers: forms, sheets, instruments and the command line call it. A
+decimal comma, a unit that does not fit, or a number that is not finite is refused, and the message says what would be
+right.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,18 @@ _NUMBER = re.compile(
     rf"(?P<sign>[<>]?) ?(?P<digits>[+-]?{_DIGITS})(?: ?(?:±|\+/-) ?(?P<spread>{_DIGITS}))?"
     r" ?(?P<unit>[^0-9<>±+.-].*)?"
 )
-SPELLED = {"\u2212": "-", "\u2013": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u00b5": "u", "\u03bc": "u"}
-UNITS = {
+# {character that people use in numbers: character that this module reads}
+PLAIN_CHARACTERS = {
+    "\u2212": "-",
+    "\u2013": "-",
+    "\u00a0": " ",
+    "\u202f": " ",
+    "\u2009": " ",
+    "\u00b5": "u",
+    "\u03bc": "u",
+}
+# {unit as people spell it: unit of a property}
+UNIT_SPELLINGS = {
     "°C": "degC",
     "C": "degC",
     "M": "mol/L",
@@ -38,14 +52,14 @@ UNITS = {
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
-MOST_READINGS = 1000
-LONGEST_NUMBER = 200  # characters of a number with its unit
-LARGEST = 1e50
-"""Size of a number that a person may type. An uncertainty is 0 or at least 1 / LARGEST. So all weights and squares of
-such numbers are finite, and no later sum fails."""
-MOST_PLACES = 30
-"""Decimal places of a mean; of readings with more, the mean is written with an exponent."""
-NOTHING = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write where there is no value
+MAX_READINGS = 1000
+MAX_NUMBER_LENGTH = 200  # characters of a number with its unit
+LARGEST_NUMBER = 1e50
+"""Largest number that a person may type. An uncertainty is 0 or at least 1 / LARGEST_NUMBER. So all weights and squares
+of such numbers are finite, and no later sum fails."""
+MAX_DECIMAL_PLACES = 30
+"""Largest number of decimal places of a mean; a mean that needs more is written with an exponent."""
+NO_VALUE_TEXTS = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write where there is no value
 
 
 @dataclass(frozen=True)
@@ -55,10 +69,11 @@ class TypedNumber:
     sign: str
     """`<` or `>` for a limit; empty for an exact value."""
     digits: str
+    """The digits as they were typed, with sign and exponent."""
     value: float
-    """The number that the digits are; it is finite."""
+    """The number that `digits` spells; it is finite."""
     spread: str
-    """The digits after `±`; empty without."""
+    """The digits after `±`; empty without an uncertainty."""
     unit: str
     """The unit as it was typed; empty without one."""
 
@@ -72,24 +87,26 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
     """Returns the number that a person typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`.
 
     name: the property, which begins the message. what: `reading`, `uncertainty` or such for a number that stands alone;
-    empty for a value, which may have a limit, an uncertainty and a unit.
-    Raises UsageError, with what would be right, for a text that is no number, or whose
-    number is not finite, or above LARGEST."""
+    empty for a value, which may have a limit, an uncertainty and a unit. Raises UsageError, with what would be right,
+    for a text that is no number, and for a number whose size is above LARGEST_NUMBER or too small to be told from 0.
+    """
     plain = _spelled(text)
-    if len(plain) > LONGEST_NUMBER:
-        raise UsageError(f'{name}: "{cut(plain, 40)}" has {len(plain):,} characters; a number has {LONGEST_NUMBER}')
-    found = _NUMBER.fullmatch(plain)
+    if len(plain) > MAX_NUMBER_LENGTH:
+        raise UsageError(f'{name}: "{cut(plain, 40)}" has {len(plain):,} characters; a number has {MAX_NUMBER_LENGTH}')
+    match = _NUMBER.fullmatch(plain)
     given = f'the {what} "{cut(text, 40)}"' if what else f'"{cut(text, 80)}"'
-    if found is None or "," in plain:
+    if match is None or "," in plain:
         kind = "is no number" if what else "is no number with a unit"
         raise UsageError(f"{name}: {given} {kind}{_hint(name, plain, what)}")
-    number = TypedNumber(
-        found["sign"], found["digits"], float(found["digits"]), found["spread"] or "", (found["unit"] or "").strip()
-    )
+    digits = match["digits"]
+    unit = (match["unit"] or "").strip()
+    number = TypedNumber(match["sign"], digits, float(digits), match["spread"] or "", unit)
     if what and not number.is_bare:
         raise UsageError(f"{name}: {given} is no number{_hint(name, plain, what)}")
-    if abs(number.value) > LARGEST:
-        raise UsageError(f"{name}: {given} is too large; no quantity is above {LARGEST:g}, so look at its exponent")
+    if abs(number.value) > LARGEST_NUMBER:
+        raise UsageError(
+            f"{name}: {given} is too large; no quantity is above {LARGEST_NUMBER:g}, so look at its exponent"
+        )
     if number.value == 0 and Decimal(number.digits) != 0:
         raise UsageError(f"{name}: {given} is too small to be told from 0; look at its exponent")
     return number
@@ -97,23 +114,26 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
 
 def _spelled(text: str) -> str:
     """Returns a text without spaces around it, and with the signs that numbers are written with here."""
-    return "".join(SPELLED.get(letter, letter) for letter in text).strip()
+    return "".join(PLAIN_CHARACTERS.get(letter, letter) for letter in text).strip()
 
 
 def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
-    """Returns the answer. texts: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
-    form asked, also `means` (one of MEANINGS), `readings`, whose mean stands in `values`, and `grades` by property.
+    """Returns the answer that the texts of a form say.
 
-    Raises UsageError with the fix for a text that is no number, and for values beside `not_obtained`."""
-    if text := texts.get("not_obtained"):
+    texts: `values` and `uncertainties` by property, `limit`, and `not_obtained`. Where a form asked, there are also, by
+    property, `means` (one of MEANINGS), `readings` (whose mean stands in `values`), and `grades`. Raises UsageError
+    with what would be right for a text that is no number, and for values beside `not_obtained`.
+    """
+    reason = texts.get("not_obtained")
+    if reason:
         if texts["values"]:
             raise UsageError("there are values, and a reason why there are none; give one of the two")
-        if text not in NOT_OBTAINED:
-            raise UsageError(
-                f'"{text}" is no reason{did_you_mean(text, NOT_OBTAINED)}; one of: {", ".join(NOT_OBTAINED)}'
-            )
-        return LabAnswer(not_obtained=Reason(text))
-    if grades := texts.get("grades"):
+        if reason not in NOT_OBTAINED:
+            hint = did_you_mean(reason, NOT_OBTAINED)
+            raise UsageError(f'"{reason}" is no reason{hint}; one of: {", ".join(NOT_OBTAINED)}')
+        return LabAnswer(not_obtained=Reason(reason))
+    grades = texts.get("grades")
+    if grades:
         return LabAnswer(grades=dict(grades))
     if not texts["values"]:
         raise UsageError("no value was given, and no reason why it was not obtained")
@@ -123,34 +143,37 @@ def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
             raise UsageError(f"an uncertainty of {name}, but no value")
     means = texts.get("means", {})
     readings = texts.get("readings", {})
-    return LabAnswer(
-        {
-            name: _meant(typed(name, text, spreads.get(name), texts["limit"]), means.get(name, ""), readings.get(name))
-            for name, text in texts["values"].items()
-        }
-    )
+    values = {}
+    for name, text in texts["values"].items():
+        quantity = typed(name, text, spreads.get(name), texts["limit"])
+        values[name] = _meant(quantity, means.get(name, ""), readings.get(name))
+    return LabAnswer(values)
 
 
 def mean_of(name: str, text: str) -> tuple[str, str, int]:
     """Returns (mean, standard error, number) of readings, as texts. text: numbers between spaces, semicolons or lines.
 
     Raises UsageError for fewer than two readings, or one that is no number."""
-    given = _split_readings(text)
-    if not 2 <= len(given) <= MOST_READINGS:
-        raise UsageError(f"{name}: {len(given)} reading; give 2 to {MOST_READINGS}, or type the value above")
-    readings = [read_number(name, each, "reading") for each in given]
-    mean = statistics.fmean(reading.value for reading in readings)
-    error = statistics.stdev(reading.value for reading in readings) / math.sqrt(len(readings))
-    places = max(1 + max(map(_places, readings)), _places_of_two_digits(error))
-    return f"{mean:.{places}f}" if places <= MOST_PLACES else f"{mean:.9e}", f"{error:.3g}", len(readings)
+    reading_texts = _split_readings(text)
+    if not 2 <= len(reading_texts) <= MAX_READINGS:
+        raise UsageError(f"{name}: {len(reading_texts)} reading; give 2 to {MAX_READINGS}, or type the value above")
+    readings = [read_number(name, each, "reading") for each in reading_texts]
+    values = [reading.value for reading in readings]
+    mean = statistics.fmean(values)
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    places_of_readings = max(_places(reading) for reading in readings)
+    places = max(places_of_readings + 1, _places_of_two_digits(error))
+    mean_text = f"{mean:.{places}f}" if places <= MAX_DECIMAL_PLACES else f"{mean:.9e}"
+    return mean_text, f"{error:.3g}", len(readings)
 
 
 def _split_readings(text: str) -> list[str]:
+    """Returns the texts of the readings, which have spaces, semicolons or lines between them."""
     return re.split(r"[\s;]+", _spelled(text).strip(" ;\n\t"))
 
 
 def _places_of_two_digits(error: float) -> int:
-    """Returns the number of decimal places that show two digits of a standard error, so that to round the mean moves it
+    """Returns the number of decimal places that show two digits of a standard error. Rounding the mean to them moves it
     by at most a twentieth of its error."""
     return max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
 
@@ -165,7 +188,9 @@ def _places(number: TypedNumber) -> int:
 
 
 def _meant(quantity: Quantity, means: str, readings: str | None) -> Quantity:
-    """Returns the quantity with its standard uncertainty (k = 1). means: what the person says that ± is."""
+    """Returns the quantity with its standard uncertainty (k = 1) and number of readings.
+
+    means: meaning of ± by the person's words; empty for a standard deviation. readings: text with the readings."""
     n = len(_split_readings(readings)) if readings else 1
     if means and means not in MEANINGS:
         raise UsageError(f'"{means[:40]}" is no meaning of ±; one of: {", ".join(MEANINGS)}')
@@ -175,8 +200,11 @@ def _meant(quantity: Quantity, means: str, readings: str | None) -> Quantity:
 
 
 def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Quantity:
-    """Returns a quantity as it was typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`. Raises UsageError with what
-    would be right."""
+    """Returns a quantity as it was typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`.
+
+    spread: uncertainty that was typed apart. limit: censoring that was chosen apart. Raises UsageError with what would
+    be right.
+    """
     known = properties()
     if name not in known:
         raise UnknownNameError("property", name, known)
@@ -184,10 +212,11 @@ def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Q
     unit = _unit(name, number.unit, known[name])
     if number.spread and spread is not None:
         raise UsageError(f"{name}: the uncertainty is given twice, as {number.spread} and as {cut(spread, 40)}")
-    chosen = Censoring(limit or "none")
-    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(number.sign, chosen)
-    if chosen not in (Censoring.NONE, censoring):
-        raise UsageError(f'{name}: "{cut(text, 40)}" says {censoring}, and {chosen} was chosen; give one of the two')
+    chosen_censoring = Censoring(limit or "none")
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(number.sign, chosen_censoring)
+    if chosen_censoring not in (Censoring.NONE, censoring):
+        contradiction = f'"{cut(text, 40)}" says {censoring}, and {chosen_censoring} was chosen'
+        raise UsageError(f"{name}: {contradiction}; give one of the two")
     as_typed = f"{number.sign}{number.digits}{'' if unit == '1' else ' ' + unit}"
     uncertainty = _uncertainty(name, number.spread or spread)
     return Quantity(number.value, unit, uncertainty, censoring, as_typed=as_typed)
@@ -195,7 +224,7 @@ def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Q
 
 def _hint(name: str, plain: str, what: str) -> str:
     """Returns what would be right in place of a text that is no number. name, what: as in `read_number`."""
-    if plain.lower() in NOTHING:
+    if plain.lower() in NO_VALUE_TEXTS:
         return "; where there is no value, say why: it was not obtained, or give the task back"
     number = cut(plain, 80)
     if re.match(r"[<>]? ?[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]", plain):
@@ -216,7 +245,9 @@ def _hint(name: str, plain: str, what: str) -> str:
 
 
 def _unit(name: str, text: str, prop: Property) -> str:
-    unit = text if text in prop.units else UNITS.get(text, text)
+    """Returns the unit of a number. text: the unit as it was typed. Raises UsageError or UnitError if it does not
+    fit."""
+    unit = text if text in prop.units else UNIT_SPELLINGS.get(text, text)
     if not unit and "1" in prop.units:
         return "1"
     if not unit:
@@ -237,7 +268,9 @@ def _uncertainty(name: str, text: str | None) -> float | None:
     if text is None:
         return None
     value = read_number(name, text, "uncertainty").value
-    if value < 0 or 0 < value < 1 / LARGEST:
-        least = "at least 0" if value < 0 else f"0 or at least {1 / LARGEST:g}"
-        raise UsageError(f'{name}: the uncertainty "{cut(text, 40)}" is no number, {least}')
+    smallest = 1 / LARGEST_NUMBER
+    if value < 0:
+        raise UsageError(f'{name}: the uncertainty "{cut(text, 40)}" is no number, at least 0')
+    if 0 < value < smallest:
+        raise UsageError(f'{name}: the uncertainty "{cut(text, 40)}" is no number, 0 or at least {smallest:g}')
     return value

@@ -19,7 +19,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.progress import ProgressStep, progress, shared_candidates, value_spreads
 
-MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
+COST_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
 
 
 class _Side(NamedTuple):
@@ -64,8 +64,10 @@ def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
     unmatched = list(second.ladder)
     pairs: list[tuple[RungRow | None, RungRow | None]] = []
     for rung in first.ladder:
-        same = [other for other in unmatched if other.computation == rung.computation]
-        partner = next(iter([*same, *(other for other in unmatched if other.name == rung.name)]), None)
+        with_same_calculation = [other for other in unmatched if other.computation == rung.computation]
+        with_same_label = [other for other in unmatched if other.name == rung.name]
+        partners = [*with_same_calculation, *with_same_label]
+        partner = partners[0] if partners else None
         if partner is not None:
             unmatched.remove(partner)
         pairs.append((rung, partner))
@@ -109,7 +111,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
 def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
     """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
     least = min(first[-1].core_seconds, second[-1].core_seconds)
-    marks = [least * share for share in MARKS if least > 0]
+    marks = [least * share for share in COST_SHARES if least > 0]
     at = [
         HitsAtCost(core_seconds=round(mark, 3), hits=(_hits_at(first, mark), _hits_at(second, mark))) for mark in marks
     ]

@@ -1,9 +1,11 @@
 """Explains one candidate from the ledger: its history at each rung, and the reason for its standing in each campaign.
 
-Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.outlook`.
+`explain_named` and `explain` return the whole explanation, `rung_stories` the part about the ladder, and `refused` the
+answer for a proposed text that did not become a candidate.
 
-Verdicts are computed again from evidence and the stored gates, so that they do not depend on a verifier whose package
-has changed or is missing.
+Verdicts are computed again from the evidence and the stored gates, so that they do not depend on a verifier whose
+package has changed or is missing. Only the outlook of an open candidate in a priced campaign needs the verifiers; see
+`pricing.outlook`.
 """
 
 from __future__ import annotations
@@ -67,33 +69,35 @@ def rung_stories(
     """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
     decisions = history.decisions(connection, row, candidate_id)
     attempts = history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
-    newest_first = [answer for answer in reversed(evidence) if answer.story.is_current]
-    current = {(a.story.verifier, a.story.version, a.story.settings_hash): a for a in newest_first}  # keeps the oldest
-    answers = [_with_derived(rung, current) for rung in ladder]
-    return [
-        _story(
-            row,
-            rung,
-            rules,
-            answer,
-            decisions.get(rung.name, []),
-            [each for each in attempts if each.rung == rung.name],
-        )
-        for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True)
-    ]
+    oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
+    for stored in evidence:
+        story = stored.story
+        if story.is_current:
+            oldest_by_computation.setdefault((story.verifier, story.version, story.settings_hash), stored)
+    answers = [_with_derived(rung, oldest_by_computation) for rung in ladder]
+    stories = []
+    for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True):
+        own_decisions = decisions.get(rung.name, [])
+        own_attempts = [attempt for attempt in attempts if attempt.rung == rung.name]
+        stories.append(_story(row, rung, rules, answer, own_decisions, own_attempts))
+    return stories
 
 
 def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEvidence]) -> StoredEvidence | None:
-    """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence."""
+    """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence.
+
+    current: current evidence by verifier, version and hash of the settings.
+    """
     answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
     if answer is None:
         return None
-    known = [current[key] for hash_ in rung.derived.values() if (key := (DERIVED_VERIFIER, VERSION, hash_)) in current]
     values = list(answer.story.values)
     measured = list(answer.measured)
-    for more in known:
-        values += more.story.values
-        measured += more.measured
+    for settings_hash in rung.derived.values():
+        derived = current.get((DERIVED_VERIFIER, VERSION, settings_hash))
+        if derived is not None:
+            values += derived.story.values
+            measured += derived.measured
     return StoredEvidence(answer.story.model_copy(update={"values": tuple(values)}), tuple(measured))
 
 
@@ -104,11 +108,15 @@ def _rules(
     terms = []
     for stated, rung, answer in zip(row.spec["ladder"][: len(ladder)], ladder, answers, strict=True):
         gate = {name: Window(*limits) for name, limits in stated["gate"].items()}
-        known = {m.property for m in answer.measured} if answer else set()
+        measured = set(rung.derived)
+        if answer is not None:
+            measured.update(value.property for value in answer.measured)
         declared = _declared(stated, rung)
-        measured = frozenset({*known, *rung.derived, *(declared or ())})
+        if declared is not None:
+            measured |= declared
+        drops_refused = stated["on_refusal"] == "drop"
         is_known = declared is not None
-        terms.append(RungTerms(rung.tier, gate, stated["on_refusal"] == "drop", measured, is_known=is_known))
+        terms.append(RungTerms(rung.tier, gate, drops_refused, frozenset(measured), is_known=is_known))
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
     return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.spec["goal"]["kind"], row.units)
@@ -130,6 +138,7 @@ def _story(
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
+    """Returns the entry of a rung. answer: its evidence; None without evidence. attempts: of the rung's jobs."""
     story = answer.shown(row.units) if answer else None
     tried = [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
@@ -158,13 +167,15 @@ def _story(
 
 
 def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) -> tuple[PropertyValue, ...]:
-    """Returns the calibrated values of the rung, in the units of the campaign."""
-    fitted = [rung.fits[m.property].measured(m) for m in (answer.measured if answer else ()) if m.property in rung.fits]
+    """Returns the calibrated values of the rung, in the units of the campaign; none without evidence."""
+    if answer is None:
+        return ()
+    fitted = [rung.fits[value.property].measured(value) for value in answer.measured if value.property in rung.fits]
     return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
 
 
 class RungEnd(NamedTuple):
-    """How a candidate came out of a rung."""
+    """The end of a candidate at a rung; each field but `detail` is None where there is none yet."""
 
     outcome: str | None
     verdict: str | None
@@ -182,18 +193,17 @@ def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEn
 
 def _by_attempts(attempts: Sequence[AttemptStory]) -> RungEnd:
     """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
-    last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
-    if last is None or last.outcome is None:
-        return RungEnd(None, None, None, "")
-    fixed = Outcome(last.outcome).rule.verdict
-    verdict = fixed if fixed in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
-    return RungEnd(last.outcome, verdict, last.reason, last.detail)
+    for attempt in reversed(attempts):
+        if attempt.outcome:
+            verdict = Outcome(attempt.outcome).rule.verdict
+            shown_verdict = verdict if verdict in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
+            return RungEnd(attempt.outcome, shown_verdict, attempt.reason, attempt.detail)
+    return RungEnd(None, None, None, "")
 
 
-WAITS = (Standing.OPEN, Standing.HELD)
-DRIVEN = (CampaignState.RUNNING, CampaignState.PAUSED)
+WAITING_STANDINGS = (Standing.OPEN, Standing.HELD)
+DRIVEN_STATES = (CampaignState.RUNNING, CampaignState.PAUSED)
 MAX_TEXT = 4000  # characters of a proposal that the workbench stores
-AT_MOST = 1000  # largest number of candidates ahead that is counted
 
 
 def explain_named(
@@ -210,21 +220,27 @@ def explain_named(
         try:
             named = resolve(connection, row, candidate)
         except UsageError:
-            if answer := refused(connection, candidate, row.name if row else None):
-                return answer
+            campaign_name = None if row is None else row.name
+            refused_text = refused(connection, candidate, campaign_name)
+            if refused_text is not None:
+                return refused_text
             raise
         if row is not None:
-            return explain(connection, named.id, [row], ledger)
-        names = history.campaigns_of(connection, named.id)
-        return explain(connection, named.id, [campaigns.get(connection, name) for name in names], ledger)
+            covered = [row]
+        else:
+            covered = [campaigns.get(connection, name) for name in history.campaigns_of(connection, named.id)]
+        return explain(connection, named.id, covered, ledger)
 
 
 def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
     """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
-    n, first = history.children(connection, candidate_id)
-    names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
+    n_children, first_children = history.children(connection, candidate_id)
+    child_ids = [child_id for child_id, _, _ in first_children]
+    names = names_of(connection, [candidate_id, *child_ids], [row.id for row in rows])
+    named_children = tuple(_named(names, candidate["kind"], *child) for child in first_children)
+    other_texts = [text for text in history.aliases(connection, candidate_id) if text != candidate["text"]]
     from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
     return Explanation(
@@ -234,8 +250,8 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         names=names.get(candidate_id, {}),
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
-        also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
-        children=Children(n=n, first=tuple(_named(names, candidate["kind"], *child) for child in first)),
+        also_given_as=tuple(other_texts),
+        children=Children(n=n_children, first=named_children),
         campaigns=stories,
         imported=imported_values(from_files),
         other_evidence=tuple(_other_evidence(evidence, stories, rows)),
@@ -245,18 +261,22 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
 def _other_evidence(
     evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
 ) -> Iterator[EvidenceStory]:
-    """Yields the computed evidence that no rung of the stories shows, in the units of the first campaign that chose."""
-    shown = set()
+    """Yields the computed evidence that no rung of the stories shows.
+
+    A value is in the unit that the first campaign that chose one for its property has chosen.
+    """
+    shown_keys = set()
     for story in stories:
         for rung in story.rungs:
             if rung.evidence:
-                shown.add(rung.evidence.key)
+                shown_keys.add(rung.evidence.key)
     units = dict[str, str]()
-    for row in reversed(rows):
+    for row in reversed(rows):  # the first campaign comes last, so that its units win
         units.update(row.units)
-    for each in evidence:
-        if each.story.key not in shown and each.story.verifier not in (IMPORT_VERIFIER, DERIVED_VERIFIER):
-            yield each.shown(units)
+    for stored in evidence:
+        is_computed = stored.story.verifier not in (IMPORT_VERIFIER, DERIVED_VERIFIER)
+        if is_computed and stored.story.key not in shown_keys:
+            yield stored.shown(units)
 
 
 def _campaign(
@@ -267,6 +287,7 @@ def _campaign(
     from_files: Sequence[EvidenceAnswer],
     ledger: Ledger,
 ) -> CampaignStory:
+    """Returns the story of a candidate in a campaign. evidence: all of it. from_files: its imported values."""
     place = standings.get(connection, row.id, candidate_id)
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
@@ -274,7 +295,7 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
-    if scheduler == "priced" and Standing(place["standing"]) in WAITS:
+    if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
         from sciagent.campaign.pricing.outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
@@ -303,29 +324,32 @@ def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str)
 
 
 def _rung_of(place: sa.RowMapping, ladder: Sequence[RungRow]) -> RungRow:
+    """Returns the rung at which a candidate stands; the last rung for one that has passed the whole ladder."""
     return ladder[min(int(place["position"]), len(ladder) - 1)]
 
 
 def _proposals(
     connection: Connection, row: CampaignRow, candidate_id: int, people: Sequence[directives.Directive]
 ) -> tuple[ProposalStory, ...]:
+    """Returns the proposals of a candidate. people: directives on it; each `add` belongs to one proposal of a person,
+    in the same order."""
     proposals = history.proposals(connection, row, candidate_id)
     parents = history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
-    names = names_of(connection, [id_ for id_, *_ in parents], [row.id])
-    adding = iter([directive for directive in people if directive.verb == "add"])
+    names = names_of(connection, [parent_id for parent_id, *_ in parents], [row.id])
+    parents_by_proposal: dict[int, list[CandidateName]] = {}
+    for parent_id, key, text, proposal_id in parents:
+        parent = _named(names, row.spec["subject"], parent_id, key, text)
+        parents_by_proposal.setdefault(proposal_id, []).append(parent)
+    names_of_people = iter([directive.who for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
-        number = proposal.pop("id")
+        proposal_id = proposal.pop("id")
         proposer = proposal.pop("proposer")
-        person = next(adding, None) if proposer is None else None
-        own = tuple(
-            _named(names, row.spec["subject"], *parent) for *parent, proposal_id in parents if proposal_id == number
-        )
-        by = proposer or (person.who if person else "a person")
+        by = next(names_of_people, "a person") if proposer is None else proposer
         fields = proposal | {
             "detail": proposal["detail"] or "",
             "predicted": proposal["predicted"] or {},
-            "parents": own,
+            "parents": tuple(parents_by_proposal.get(proposal_id, ())),
         }
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
@@ -347,7 +371,7 @@ def _why(
         return f"A hit: it passed {rung}, which decides, and meets every objective."
     if standing is Standing.OPEN:
         text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
-        return text if row.state in DRIVEN else f"{text} The campaign is not running ({row.state})."
+        return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."
     if place["reason"] == Reason.SAME_STRUCTURE:
         way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
         return f"Dropped after {rung}: it {detail}.{way_out}"
@@ -363,6 +387,7 @@ def _why(
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
+    """Returns a sentence on the job of a candidate at a rung. rung: label of the rung."""
     for story in rungs:
         if story.rung == rung and any(attempt.state == "running" for attempt in story.attempts):
             return f"{rung} is at work on it."
@@ -373,10 +398,15 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)
-    n = history.ahead(connection, row, position, place["score"], int(place["seq"]))
-    better = "with a better score" if place["score"] is not None else "that came earlier"
-    many = f"{AT_MOST} or more wait" if n >= AT_MOST else "one waits" if n == 1 else f"{n or 'none'} wait"
-    text = f"Open: it waits for {rung.name}; {many} there {better}."
+    n_ahead = history.ahead(connection, row, position, place["score"], int(place["seq"]))
+    condition = "with a better score" if place["score"] is not None else "that came earlier"
+    if n_ahead >= history.MAX_AHEAD:
+        waiting = f"{history.MAX_AHEAD} or more wait"
+    elif n_ahead == 1:
+        waiting = "one waits"
+    else:
+        waiting = f"{n_ahead or 'none'} wait"
+    text = f"Open: it waits for {rung.name}; {waiting} there {condition}."
     limit = row.spec.get("budget", {}).get("rungs", {}).get(rung.name)
     if limit is None:
         return text
@@ -385,27 +415,39 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Returns the refused proposals with exactly this text, or else with this name in an input file; None if there are
-    none. name: campaign; None: all campaigns."""
+    """Returns the refused proposals with exactly this text, or else with this name in an input file.
+
+    Returns None if there are none. name: of the campaign; None: all campaigns.
+    """
     p = t.proposal.c
     c = t.campaign.c
     turn = t.turn.c
     trajectory = t.trajectory.c
-    kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
+    stored_texts = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
     by = sa.func.coalesce(trajectory.proposer, "a person")
     detail = sa.func.coalesce(p.detail, "")
     labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
+    conditions: list[sa.ColumnElement[bool]] = [p.candidate_id.is_(None)]
+    if name is not None:
+        conditions.append(c.name == name)
     query = (
         sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
         .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
-        .where(p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
+        .where(*conditions)
         .order_by(p.id)
-        .limit(history.MANY)
+        .limit(history.MAX_ROWS)
     )
-    found = connection.execute(query.where(p.text.in_(kept))).mappings().all()
-    if not found and text.strip():  # the workbench puts the names of a refused row behind the reason
-        ends = f" {text.strip()}"
-        rows = connection.execute(query.where(p.detail.contains(ends, autoescape=True))).mappings()
-        found = [row for row in rows if any(part.endswith(ends) for part in row["detail"].split("; ")[1:])]
-    proposals = tuple(RefusedProposal(**row) for row in found)
+    refused_rows = connection.execute(query.where(p.text.in_(stored_texts))).mappings().all()
+    if not refused_rows and text.strip():
+        name_at_end = f" {text.strip()}"
+        rows = connection.execute(query.where(p.detail.contains(name_at_end, autoescape=True))).mappings()
+        refused_rows = [row for row in rows if _has_name(row["detail"], name_at_end)]
+    proposals = tuple(RefusedProposal(**row) for row in refused_rows)
     return RefusedText(text=text, refused=proposals) if proposals else None
+
+
+def _has_name(detail: str, name_at_end: str) -> bool:
+    """Returns whether the detail of a refused row has a name. The workbench puts the names behind the reason, each
+    after a semicolon. name_at_end: the name after a space."""
+    _, *names = detail.split("; ")
+    return any(name.endswith(name_at_end) for name in names)

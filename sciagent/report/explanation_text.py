@@ -1,4 +1,7 @@
-"""An explanation as paragraphs of text: the candidate, the answer of each rung, and the reason for its standing."""
+"""Writes an explanation as paragraphs of text: the candidate, the answer of each rung, and the reason for its standing.
+
+`paragraphs` is the entry; each other function writes one part.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ from sciagent.domain.quantities import stated
 from sciagent.domain.text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line
 
-MAX_VALUES = 40
-MAX_ALIAS = 80  # characters of another text of the candidate
+MAX_VALUES = 40  # values of one piece of evidence
+MAX_ALIASES = 5
+MAX_ALIAS_TEXT = 80  # characters of another text of the candidate
+MAX_CHILDREN = 5  # children that an explanation names
 VERDICTS = {
     "pass": "pass",
     "fail": "fail",
@@ -32,10 +37,21 @@ VERDICTS = {
     "error": "went wrong",
     "not_applicable": "does not take it",
 }
-_INDEX = re.compile(r", index \S+ at price [^;\s]+")  # part of the reason of a `priced` decision; --full shows it
-KINDS = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
-JOBS = {"queued": "decided, waits for a worker or a person", "running": "is at work", "cancelled": "cancelled, not run"}
-RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
+_INDEX_AND_PRICE = re.compile(
+    r", index \S+ at price [^;\s]+"
+)  # part of the reason of a `priced` decision; --full shows it
+UNCERTAINTY_NOTES = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
+"""{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
+JOB_STATES = {
+    "queued": "decided, waits for a worker or a person",
+    "running": "is at work",
+    "cancelled": "cancelled, not run",
+}
+RESOURCE_NAMES = {
+    "core_seconds": "core-second",
+    "wall_seconds": "core-second (by the clock)",
+    "gpu_seconds": "GPU-second",
+}
 
 
 def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterator[Paragraph]:
@@ -55,9 +71,12 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
         cost = f"; cost: {value.cost_text}" if value.cost else ""
         yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
     yield from _other_evidence(answer.other_evidence, words)
-    if (n := answer.children.n) > 0:
-        yield from _heading(f"Parent of {n} candidate{'' if n == 1 else 's'}")
-        yield Paragraph(", ".join(child.text for child in answer.children.first) + (", …" if n > 5 else ""))
+    n_children = answer.children.n
+    if n_children > 0:
+        texts = ", ".join(child.text for child in answer.children.first)
+        more = ", …" if n_children > MAX_CHILDREN else ""
+        yield from _heading(f"Parent of {n_children} candidate{'' if n_children == 1 else 's'}")
+        yield Paragraph(f"{texts}{more}")
 
 
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
@@ -66,8 +85,10 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     yield Paragraph("It was proposed and refused: it did not become a candidate.")
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
-        why = ": ".join(part for part in (proposal.reason, proposal.detail) if part) or "no reason was kept"
-        text = "" if proposal.text.strip() == answer.text.strip() else f", as {proposal.text or 'an empty text'}"
+        stated_parts = [part for part in (proposal.reason, proposal.detail) if part]
+        why = ": ".join(stated_parts) if stated_parts else "no reason was kept"
+        is_same_text = proposal.text.strip() == answer.text.strip()
+        text = "" if is_same_text else f", as {proposal.text or 'an empty text'}"
         yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}{text}")
         yield Paragraph(f"refused: {why}", 2)
         if proposal.rationale:
@@ -81,17 +102,20 @@ def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
     spin = f", multiplicity {answer.multiplicity}" if answer.multiplicity != 1 else ""
     yield Paragraph(f"{answer.formula}{charge}{spin}, {answer.atoms} atoms")
-    if caveat := subject_of(answer.kind).caveat(answer.drawn_from or answer.text):
+    notation = answer.drawn_from or answer.text
+    caveat = subject_of(answer.kind).caveat(notation)
+    if caveat:
         yield Paragraph(caveat)
     yield Paragraph(f"key {answer.key if full else answer.key[:12]}, InChIKey {answer.inchikey or 'none'}")
     if answer.also_given_as:
-        others = (one_line(text, MAX_ALIAS) for text in answer.also_given_as[:5])
+        others = (one_line(text, MAX_ALIAS_TEXT) for text in answer.also_given_as[:MAX_ALIASES])
         yield Paragraph("also given as " + ", ".join(others))
 
 
 def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragraph]:
-    standing = ("a hit" if story.hit else story.standing) + (", a seed" if story.in_seeds else "")
-    yield from _heading(f"In campaign {story.campaign}: {standing}")
+    standing = "a hit" if story.hit else story.standing
+    seed = ", a seed" if story.in_seeds else ""
+    yield from _heading(f"In campaign {story.campaign}: {standing}{seed}")
     yield Paragraph(story.why)
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
@@ -108,9 +132,9 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     labels = [rung.rung for rung in story.rungs]
     for rung in story.rungs:
         yield from _rung(rung, full, waivers.get(rung.rung), labels, words)
-    for word in story.people:
-        to = f" to {word.rung}" if word.rung else ""
-        yield Paragraph(f"{_moment(word.at)}  {word.who}: {word.verb}{to}: {word.why}")
+    for decision in story.people:
+        target = f" to {decision.rung}" if decision.rung else ""
+        yield Paragraph(f"{_moment(decision.at)}  {decision.who}: {decision.verb}{target}: {decision.why}")
 
 
 def _heading(text: str) -> Iterator[Paragraph]:
@@ -120,25 +144,27 @@ def _heading(text: str) -> Iterator[Paragraph]:
 
 def _score_and_cost(story: CampaignStory) -> str:
     """Returns a line with the utility or score of the candidate and its cost."""
-    cost = f"it cost this campaign {f'{story.core_seconds:.3g} core-seconds' if story.core_seconds else 'nothing'}"
+    amount = f"{story.core_seconds:.3g} core-seconds" if story.core_seconds else "nothing"
+    cost = f"it cost this campaign {amount}"
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.score is not None:
-        what = "how near the gates and objectives" if story.scheduler == "priced" else "orders what waits"
-        return f"Score {story.score:.3f} ({what}; no probability); {cost}"
+        meaning = "how near the gates and objectives" if story.scheduler == "priced" else "orders what waits"
+        return f"Score {story.score:.3f} ({meaning}; no probability); {cost}"
     return cost.capitalize()
 
 
 def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     by = proposal.by if proposal.is_person else f"the proposer {proposal.by} in turn {proposal.turn}"
-    known = {"seed": ", as a seed", "person": "", proposal.by: "", "": ""}
-    how = known.get(proposal.operation or "", f", by {proposal.operation}")
+    special_operations = {"seed": ", as a seed", "person": "", proposal.by: "", "": ""}
+    how = special_operations.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
     if proposal.detail:
         yield Paragraph(proposal.detail, 2)
     if proposal.parents:
-        yield Paragraph("from " + " and ".join(f"{parent.text} ({parent.key[:8]})" for parent in proposal.parents), 2)
+        parents = " and ".join(f"{parent.text} ({parent.key[:8]})" for parent in proposal.parents)
+        yield Paragraph(f"from {parents}", 2)
     if proposal.rationale:
         yield Paragraph(f"“{proposal.rationale}”", 2)
 
@@ -152,13 +178,14 @@ def _index_and_price(outlook: Outlook) -> str:
 
 def _waivers(story: CampaignStory) -> dict[str, str]:
     """Returns {rung: person who waived its verdict}. A promotion waives all rungs below its target, until a veto."""
-    order = [rung.rung for rung in story.rungs]
+    labels = [rung.rung for rung in story.rungs]
     waivers: dict[str, str] = {}
-    for word in story.people:
-        if word.verb == "veto":
+    for decision in story.people:
+        if decision.verb == "veto":
             waivers = {}
-        elif word.verb == "promote" and word.rung in order:
-            waivers |= dict.fromkeys(order[: order.index(word.rung)], word.who)
+        elif decision.verb == "promote" and decision.rung in labels:
+            for label in labels[: labels.index(decision.rung)]:
+                waivers[label] = decision.who
     return waivers
 
 
@@ -174,14 +201,15 @@ def _other_evidence(others: Sequence[EvidenceStory], words: Words) -> Iterator[P
                 yield Paragraph(evidence.detail, 2)
             yield from _values(evidence.values, words)
             yield from _diagnostics(evidence)
-    if superseded := sum(not evidence.is_current for evidence in others):
-        yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")
+    n_superseded = len([evidence for evidence in others if not evidence.is_current])
+    if n_superseded:
+        yield Paragraph(f"and {n_superseded} superseded revision{'' if n_superseded == 1 else 's'}")
 
 
 def _rung(
     rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str], words: Words
 ) -> Iterator[Paragraph]:
-    """Yields the paragraphs on a rung. labels: labels of all rungs of the ladder."""
+    """Yields the paragraphs on a rung. waived_by: person who waived its verdict. labels: of all rungs of the ladder."""
     decides = ", decides" if rung.is_terminal else ""
     yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", 1, "bold")
     yield from _judgement(rung, full, waived_by)
@@ -193,8 +221,9 @@ def _rung(
         yield Paragraph(_origin(rung, rung.evidence), 2)
     for decision in rung.decisions:
         yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
-        if full and (by := _law_and_price(decision, labels)):
-            yield Paragraph(by, 3)
+        law_and_price = _law_and_price(decision, labels) if full else ""
+        if law_and_price:
+            yield Paragraph(law_and_price, 3)
     if full or len(rung.attempts) > 1 or not rung.evidence:
         for attempt in rung.attempts:
             ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
@@ -206,7 +235,7 @@ def _rung(
 def _verdict(rung: RungStory) -> str:
     """Returns the verdict with its reason; without a verdict, the state of the job."""
     if rung.verdict is None:
-        return JOBS.get(rung.job or "", "not run")
+        return JOB_STATES.get(rung.job or "", "not run")
     return VERDICTS[rung.verdict] + _in_brackets(rung.reason)
 
 
@@ -216,13 +245,14 @@ def _in_brackets(reason: str | None) -> str:
 
 def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[Paragraph]:
     """Yields the numbers behind the verdict, the person who waived it, and the windows."""
-    missed = bool(rung.detail) and rung.verdict != "pass"
-    if missed:
+    tells_windows = bool(rung.detail) and rung.verdict != "pass"  # the detail of a miss names the window
+    if tells_windows:
         yield Paragraph(rung.detail, 2)
     if waived_by and rung.verdict not in ("pass", None):
         yield Paragraph(f"waived: {waived_by} promoted it past this rung", 2)
-    windows = [*(f"gate {window}" for window in rung.gate), *(f"objective {window}" for window in rung.objectives)]
-    if windows and (full or (rung.evidence and not missed)):
+    windows = [f"gate {window}" for window in rung.gate]
+    windows += [f"objective {window}" for window in rung.objectives]
+    if windows and (full or (rung.evidence and not tells_windows)):
         yield Paragraph("; ".join(windows), 2)
 
 
@@ -237,46 +267,56 @@ def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
 
 
 def _diagnostics(evidence: EvidenceStory) -> Iterator[Paragraph]:
-    if line := diagnostics_line(evidence.diagnostics):
+    line = diagnostics_line(evidence.diagnostics)
+    if line:
         yield Paragraph(f"diagnostics: {line}", 2)
 
 
 def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
     if full:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
+        settings = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
         yield Paragraph(f"with {versions}", 2)
-        yield Paragraph("settings " + ", ".join(f"{name}={value}" for name, value in rung.settings.items()), 2)
+        yield Paragraph(f"settings {settings}", 2)
         yield Paragraph(f"evidence {evidence.key}, watermark {evidence.watermark}, revision {evidence.revision}", 2)
     for file in evidence.files:
-        gone = file.removed
-        state = f", removed by {gone.who} {_day(gone.at)}: {gone.why}" if gone else ""
-        if full or gone:
+        removal = file.removed
+        state = f", removed by {removal.who} {_day(removal.at)}: {removal.why}" if removal else ""
+        if full or removal:
             yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", 2)
 
 
 def _values(values: Sequence[EvidenceValue], words: Words) -> Iterator[Paragraph]:
     """Yields the values, under a common heading if all have the same level."""
     levels = {value.level for value in values}
-    together = len(levels) == 1 and len(values) > 1
-    if together:
+    has_heading = len(levels) == 1 and len(values) > 1
+    depth = 3 if has_heading else 2
+    if has_heading:
         yield Paragraph(f"at {levels.pop()}:", 2)
     for value in values[:MAX_VALUES]:
-        yield Paragraph(_value(value, words, level=not together), 3 if together else 2)
+        yield Paragraph(_value(value, words, with_level=not has_heading), depth)
     if len(values) > MAX_VALUES:
         yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", 2)
 
 
-def _value(value: PropertyValue, words: Words, level: bool = True) -> str:
-    unknown = "" if value.uncertainty is not None else ", uncertainty unknown"
-    if value.uncertainty:
-        unknown = KINDS.get(value.uncertainty_kind or "", "").format(words=words)
-    return (value.line() if level else stated(value.property, value)) + unknown
+def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
+    """Returns a value with its unit and a note on its uncertainty. words: of the subject."""
+    note = ""
+    if value.uncertainty is None:
+        note = ", uncertainty unknown"
+    elif value.uncertainty > 0:
+        note = UNCERTAINTY_NOTES.get(value.uncertainty_kind or "", "").format(words=words)
+    text = value.line() if with_level else stated(value.property, value)
+    return f"{text}{note}"
 
 
 def _decision(decision: DecisionStory, full: bool) -> str:
+    """Returns who decided what, and the reason. full: with index, price and propensity."""
     person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
-    why = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
-    why = why and f": {why if full else _INDEX.sub('', why)}"
+    reason = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
+    if not full:
+        reason = _INDEX_AND_PRICE.sub("", reason)
+    why = f": {reason}" if reason else ""
     if decision.action == "promote" and person:
         return f"promoted by {person}{why}"
     verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
@@ -300,7 +340,7 @@ def _resource(name: str, labels: Sequence[str]) -> str:
     """Returns the name of a resource in the singular; for `rung 3`, the label of the rung at position 3."""
     if name.startswith("rung "):
         return labels[int(name.split()[1])]
-    return RESOURCES.get(name) or name.removesuffix("s").replace("_", " ")
+    return RESOURCE_NAMES.get(name) or name.removesuffix("s").replace("_", " ")
 
 
 def _moment(at: datetime | None) -> str:

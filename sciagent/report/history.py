@@ -1,4 +1,4 @@
-"""Everything the ledger holds on one candidate: proposals, decisions, attempts, evidence and costs.
+"""Reads everything that the ledger holds on one candidate: proposals, decisions, attempts, evidence and costs.
 
 Every query is served by an index on the candidate.
 """
@@ -22,17 +22,20 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import measured_of
 
-MANY = 200  # largest number of rows of one kind
+MAX_ROWS = 200  # largest number of rows of one kind
+MAX_AHEAD = 1000  # number at which `ahead` stops counting
+N_FIRST_CHILDREN = 5  # children that are named
 
 
 class JobAttempt(NamedTuple):
     """One attempt of a job."""
 
     rung: str
+    """Label of the rung."""
     job: str
     """State of the job."""
     story: AttemptStory | None
-    """None if the job has not been tried."""
+    """The attempt; None if the job has not been tried."""
 
 
 class StoredEvidence(NamedTuple):
@@ -48,19 +51,19 @@ class StoredEvidence(NamedTuple):
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:
-    """The candidate's row, as a mapping."""
+    """Returns the candidate's row, as a mapping."""
     return connection.execute(sa.select(t.candidate).where(t.candidate.c.id == candidate_id)).mappings().one()
 
 
 def aliases(connection: Connection, candidate_id: int) -> list[str]:
-    """Other texts under which the candidate was proposed."""
+    """Returns the texts under which the candidate was proposed, at most 20; the candidate's own may be among them."""
     a = t.candidate_alias.c
     query = sa.select(a.text).where(a.candidate_id == candidate_id).order_by(a.id).limit(20)
     return list(connection.execute(query).scalars())
 
 
 def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
-    """Names of the campaigns that have the candidate."""
+    """Returns the names of the campaigns that have the candidate."""
     cc = t.campaign_candidate.c
     c = t.campaign.c
     member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
@@ -68,7 +71,10 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
 
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
-    """The columns of the candidate's proposals to the campaign, oldest first; a person has no proposer and turn."""
+    """Returns the columns of the candidate's proposals to the campaign, oldest first.
+
+    `proposer` and `turn` are None for a proposal of a person.
+    """
     p = t.proposal.c
     turn = t.turn.c
     trajectory = t.trajectory.c
@@ -79,13 +85,13 @@ def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> li
         .select_from(turns.outerjoin(t.trajectory, trajectory.id == turn.trajectory_id))
         .where(p.candidate_id == candidate_id, p.campaign_id == row.id)
         .order_by(p.id)
-        .limit(MANY)
+        .limit(MAX_ROWS)
     )
     return [dict(proposal) for proposal in connection.execute(query).mappings()]
 
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
-    """(id, key, text, proposal id) of the candidate's parents."""
+    """Returns (id, key, text, proposal id) of the candidate's parents in these proposals."""
     cp = t.candidate_parent.c
     c = t.candidate.c
     query = (
@@ -93,23 +99,23 @@ def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: i
         .join(t.candidate, c.id == cp.parent_id)
         .where(cp.candidate_id == candidate_id, cp.proposal_id.in_(proposal_ids))
         .order_by(cp.id)
-        .limit(MANY)
+        .limit(MAX_ROWS)
     )
     return list(connection.execute(query))
 
 
 def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
-    """The number of candidates made from this one, and (id, key, text) of five of them."""
+    """Returns the number of candidates made from this one, and (id, key, text) of N_FIRST_CHILDREN of them."""
     cp = t.candidate_parent.c
     c = t.candidate.c
     is_child = cp.parent_id == candidate_id
     n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
     query = sa.select(c.id, c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child)
-    return n, list(connection.execute(query.distinct().limit(5)))
+    return n, list(connection.execute(query.distinct().limit(N_FIRST_CHILDREN)))
 
 
 def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
-    """Decisions on the candidate, oldest first, by the rung's label."""
+    """Returns {label of the rung: decisions on the candidate, oldest first}."""
     d = t.decision.c
     r = t.rung.c
     columns = (d.action, d.chooser, d.why, d.index, d.price, d.law_version, d.propensity, d.watermark, d.at)
@@ -118,7 +124,7 @@ def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> di
         .select_from(t.decision.outerjoin(t.rung, r.id == d.rung_id))
         .where(d.campaign_id == row.id, d.candidate_id == candidate_id)
         .order_by(d.id)
-        .limit(MANY)
+        .limit(MAX_ROWS)
     )
     by_rung: dict[str, list[DecisionStory]] = {}
     for decision in connection.execute(query).mappings():
@@ -128,7 +134,7 @@ def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> di
 
 
 def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[JobAttempt]:
-    """Attempts of the candidate's jobs, oldest first."""
+    """Returns the attempts of the candidate's jobs, oldest first; a job that was not tried has one entry, too."""
     j = t.job.c
     a = t.attempt.c
     r = t.rung.c
@@ -138,14 +144,13 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
         .select_from(t.job.join(t.rung, r.id == j.rung_id).outerjoin(t.attempt, a.job_id == j.id))
         .where(j.campaign_id == row.id, j.rung_id.in_(rung_ids), j.candidate_id == candidate_id)
         .order_by(j.id, a.id)
-        .limit(MANY)
+        .limit(MAX_ROWS)
     )
-    found = []
+    job_attempts = []
     for rung, job, state, outcome, reason, detail, cost, wall_seconds, started_at, owner in connection.execute(query):
-        story = (
-            None
-            if state is None
-            else AttemptStory(
+        story = None
+        if state is not None:
+            story = AttemptStory(
                 state=state,
                 outcome=outcome,
                 reason=reason,
@@ -155,13 +160,12 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
                 started_at=started_at,
                 host=(owner or "").rsplit(":", 3)[0],
             )
-        )
-        found.append(JobAttempt(rung, job, story))
-    return found
+        job_attempts.append(JobAttempt(rung, job, story))
+    return job_attempts
 
 
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
-    """All evidence on the candidate, including superseded revisions, oldest first."""
+    """Returns all evidence on the candidate, including superseded revisions, oldest first."""
     e = t.evidence.c
     a = t.attempt.c
     of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
@@ -183,31 +187,32 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(e.candidate_id == candidate_id)
         .order_by(e.id)
-        .limit(10 * MANY)
+        .limit(10 * MAX_ROWS)
     )
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
     values = measured_of(connection, ids)
     files = _files(connection, ids)
     superseded = {row.supersedes_id for row in rows}
-    return [
-        StoredEvidence(
-            EvidenceStory(
-                **{column.key: getattr(row, column.key) for column in (*of_verifier, *of_record)},
-                detail=row.detail or "",
-                values=tuple(map(EvidenceValue.of, values.get(row.id, ()))),
-                core_seconds=round((row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1), 3),
-                is_current=row.id not in superseded,
-                files=tuple(files.get(row.id, ())),
-            ),
-            values.get(row.id, ()),
+    stored = []
+    for row in rows:
+        measured = values.get(row.id, ())
+        core_seconds_of_attempt = (row.cost or {}).get("core_seconds", 0.0)
+        n_sharing = max(row.n_candidates or 1, 1)  # candidates that the attempt verified together
+        story = EvidenceStory(
+            **{column.key: getattr(row, column.key) for column in (*of_verifier, *of_record)},
+            detail=row.detail or "",
+            values=tuple(map(EvidenceValue.of, measured)),
+            core_seconds=round(core_seconds_of_attempt / n_sharing, 3),
+            is_current=row.id not in superseded,
+            files=tuple(files.get(row.id, ())),
         )
-        for row in rows
-    ]
+        stored.append(StoredEvidence(story, measured))
+    return stored
 
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
-    """Artifacts by evidence id, each with its removal if it was removed."""
+    """Returns {evidence id: its artifacts}; an artifact that was removed says who removed it, when and why."""
     f = t.artifact.c
     r = t.artifact_removal.c
     query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
@@ -225,9 +230,9 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
 
 
 def ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
-    """Number of open candidates at the same rung with a better score; without a score, of those that came earlier.
-    Counting stops at 1000."""
+    """Returns the number of open candidates at the same rung with a better score, or without a score, of those that
+    came earlier. Counting stops at MAX_AHEAD."""
     cc = t.campaign_candidate.c
     better = cc.score > score if score is not None else cc.seq < seq
     conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
-    return count_up_to(connection, 1000, *conditions)
+    return count_up_to(connection, MAX_AHEAD, *conditions)

@@ -33,14 +33,18 @@ class Sparing:
     def __init__(self, share: float = SHARE) -> None:
         self._share = share
         self._known: dict[Hashable, tuple[float, Any]] = {}
+        """{key: (monotonic time until which the answer is used, answer)}."""
 
-    def __call__(self, key: Hashable, ask: Callable[[], Any]) -> Any:
+    def __call__(self, key: Hashable, query: Callable[[], Any]) -> Any:
+        """Returns the answer of a query, which may be an earlier one. key: names the query."""
         now = time.monotonic()
-        if key in self._known and now < self._known[key][0]:
-            return self._known[key][1]
-        answer = ask()
+        if key in self._known:
+            valid_until, known_answer = self._known[key]
+            if now < valid_until:
+                return known_answer
+        answer = query()
         took = time.monotonic() - now
-        self._known[key] = now + took / self._share, answer
+        self._known[key] = (now + took / self._share, answer)
         return answer
 
 
@@ -100,12 +104,14 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
     counted = sparing(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = sparing(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
-    who = "nobody" if driver is None else f"{driver.host}:{driver.pid}" if driver.alive else "dead"
+    driver_text = "nobody"
+    if driver is not None:
+        driver_text = f"{driver.host}:{driver.pid}" if driver.alive else "dead"
     jobs = {str(state): counted.get(state, 0) for state in JobState if counted.get(state)}
     return Watched(
         campaign.name,
         campaign.state,
-        who,
+        driver_text,
         hits,
         jobs,
         used,
@@ -132,40 +138,45 @@ def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float]
     return max(shares.items(), key=lambda pair: pair[1]) if shares else None
 
 
-LEAST_JOBS = 3  # finished jobs from which a pace can be told
-MINUTE = 60.0
+MIN_JOBS = 3  # finished jobs from which a pace can be told
+MINUTE = 60.0  # seconds
 
 
 def time_left(status: CampaignCounts, workers: int) -> str | None:
     """Returns a text such as `budget left for 4 to 11 min`; None where nothing is known yet.
 
-    workers: jobs at once. A limit lasts at least as long as all workers need if they did nothing else from now on, at
-    the mean cost of its jobs so far. It lasts at most as long as at the pace since the start, when cheap rungs came
-    first. The campaign ends at the first limit; a goal that is reached ends it sooner.
+    workers: number of jobs at once. The lower end of a limit's range assumes that all workers spend on it from now on,
+    at the mean cost of its jobs so far. The upper end assumes the pace since the start, when cheap rungs came first.
+    The campaign ends at the first limit, or sooner if it reaches its goal.
     """
     ranges = [span for span in (_core_seconds(status, workers), _runs(status, workers)) if span is not None]
-    clock = _limit(status, "wall_minutes")
-    rest = None if clock is None else max(0.0, clock - status.spent.get("wall_minutes", 0.0)) * MINUTE
+    max_minutes = _limit(status, "wall_minutes")
+    remaining_seconds = None
+    if max_minutes is not None:
+        remaining_seconds = max(0.0, max_minutes - status.spent.get("wall_minutes", 0.0)) * MINUTE
     if not ranges:
-        return None if rest is None else f"budget left for at most {duration(rest)}"
-    low, high = (min(ends) for ends in zip(*ranges, strict=True))
-    if rest is not None:
-        low = min(low, rest)
-        high = min(high, rest)
+        return None if remaining_seconds is None else f"budget left for at most {duration(remaining_seconds)}"
+    low = min(range_low for range_low, _ in ranges)
+    high = min(range_high for _, range_high in ranges)
+    if remaining_seconds is not None:
+        low = min(low, remaining_seconds)
+        high = min(high, remaining_seconds)
     return f"budget left for {range_of(low, high)}"
 
 
 def _core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
+    """Returns the range of the limit on core-seconds, in seconds; None without one or if too little is known."""
     limit = _limit(status, "core_seconds")
     used = status.spent.get("core_seconds", 0.0)
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
-    if limit is None or used <= 0 or elapsed <= 0 or sum(map(_ended, status.rungs)) < LEAST_JOBS:
+    if limit is None or used <= 0 or elapsed <= 0 or sum(map(_ended, status.rungs)) < MIN_JOBS:
         return None
     return _ordered((limit - used) / workers, (limit - used) * elapsed / used)
 
 
 def _runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
-    """Returns the range of the last rung with a limit on its runs."""
+    """Returns the range of the last rung with a limit on its runs, in seconds; None without one or too early to
+    tell."""
     limits = status.budget.get("rungs")
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
     limited = [rung for rung in status.rungs if isinstance(limits, Mapping) and rung.rung in limits]
@@ -173,13 +184,14 @@ def _runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
         return None
     rung = limited[-1]
     ended = _ended(rung)
-    if ended < LEAST_JOBS:
+    if ended < MIN_JOBS:
         return None
     left = limits[rung.rung] - ended
     return _ordered(left * rung.core_seconds / ended / workers, left * elapsed / ended)
 
 
 def _ended(rung: RungCounts) -> int:
+    """Returns the number of jobs that have ended."""
     return max(0, rung.jobs - rung.running)
 
 
@@ -189,4 +201,5 @@ def _limit(status: CampaignCounts, name: str) -> float | None:
 
 
 def _ordered(a: float, b: float) -> tuple[float, float]:
+    """Returns both times, the shorter first; a negative time becomes 0."""
     return max(0.0, min(a, b)), max(0.0, a, b)

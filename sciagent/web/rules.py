@@ -1,12 +1,12 @@
-"""A rule for every route: the right that it needs, and in which campaign. An application with a route that has none
-does not start.
+"""A rule for every route (`RouteRule`): the right that it needs, and in which campaign. `Pages` holds routes with their
+rules, and `rules_of` refuses an application with a route that has no rule.
 
 The rule of a route also checks that a request which changes something comes from a page of this server (CSRF). It
 does so for every method but those of `READING`. A request with a token needs no such check, since no browser adds a
 token by itself; a cookie is not looked at then.
 
-The outermost layer sets headers that tell the browser what a page may do, and limits what a request may send. It is
-plain ASGI, so that a stream ends when its client leaves.
+The outermost layer, `Guarded`, sets headers that tell the browser what a page may do, and limits what a request may
+send. It is plain ASGI, so that a stream ends when its client leaves.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ class RouteRule:
         if self.of:
             named = _named(connection, self.of, str(request.path_params[self.of]))
             request.state.named = named
-            campaign_id = named.campaign_id if isinstance(named, LabTask) else named.id if named else None
+            if isinstance(named, LabTask):
+                campaign_id = named.campaign_id
+            elif named is not None:
+                campaign_id = named.id
             if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
         if not visitor.rights.may(right, campaign_id):
@@ -183,7 +186,8 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
         if not isinstance(route, APIRoute) or not isinstance(rule, RouteRule):
             raise RuntimeError(f"the route {path} has no rule as its first dependency: who may call it?")
         methods = route.methods or set()
-        if unknown := sorted(methods - READING - CHANGING):
+        unknown = sorted(methods - READING - CHANGING)
+        if unknown:
             known = ", ".join(sorted(READING | CHANGING))
             raise RuntimeError(f"the route {path} takes {unknown[0]}, which is none of {known}")
         found.update({(method, route.path): rule for method in methods})

@@ -1,11 +1,9 @@
-"""The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits.
+"""The parts that all pages share: the ledger and the templates (`WebSite`), the drawings of candidates, the visitor,
+the form and the campaign of a request, and the words and HTTP status of each error.
 
-Pages have words for the names that campaign files and commands spell with underscores, and for each error, with the
-status of HTTP that fits it.
-
-Open pages are told that something has changed. One reader a server asks the ledger once a second, however many pages
-are open. It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no stream holds
-a connection to the database.
+Open pages learn by a stream that something has changed. One `Ticker` a server asks the ledger once a second, however
+many pages are open. It streams ticks, not events: a page fetches itself again, so that nothing can be missed, and no
+stream holds a connection to the database.
 """
 
 from __future__ import annotations
@@ -170,7 +168,7 @@ def site_of(request: Request) -> WebSite:
 
 
 def visitor(request: Request) -> Visitor:
-    """Returns who sent a request; the rule of the route has looked."""
+    """Returns who sent a request, as the rule of the route found out."""
     found: Visitor = request.state.visitor
     return found
 
@@ -188,7 +186,7 @@ def task_of(request: Request) -> LabTask:
 
 
 def texts(request: Request) -> dict[str, str]:
-    """Returns the texts of a form by field; of a field that comes twice, the last."""
+    """Returns the texts of a form by field; for a field that comes twice, its last text."""
     form: FormData = request.state.form
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
@@ -244,7 +242,9 @@ def _moment(at: datetime | None) -> str:
 
 
 def _number(value: object) -> str:
-    return "" if not isinstance(value, int | float) else f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
+    if not isinstance(value, int | float):
+        return ""
+    return f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
 
 
 CONFLICTS = AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError
@@ -255,12 +255,17 @@ def said_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
     if isinstance(error, RequestValidationError):
-        fields = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors()[:5])
-        return 400, f"that does not fit: {fields}"
+        faults = []
+        for fault in error.errors()[:5]:
+            field = ".".join(str(part) for part in fault["loc"][1:])  # without `body` or `query`
+            faults.append(f"{field}: {fault['msg']}")
+        return 400, f"that does not fit: {'; '.join(faults)}"
     if isinstance(error, CONFLICTS):
         return 409, str(error)
     if isinstance(error, LedgerAwayError):
         return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
     if isinstance(error, SciagentError):
-        return (400, error.text) if isinstance(error, UsageError) else (500, str(error))
+        if isinstance(error, UsageError):
+            return 400, error.text
+        return 500, str(error)
     return 500, "this is a fault of the program, and it is in the server's log; what was saved before is safe"

@@ -76,9 +76,10 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
 
 
 def is_same_origin(headers: Headers, host: str) -> bool:
-    """Returns whether a browser says that a form came from a page of this server. Without a word on that it is refused:
-    browsers always say it of a POST."""
-    if (site := headers.get("sec-fetch-site")) is not None:
+    """Returns whether a browser says that a form came from a page of this server. Browsers always say where a POST
+    comes from, so a request that does not say is not of the same origin."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
         return site == "same-origin"
     origin = headers.get("origin")
     try:
@@ -92,8 +93,8 @@ def csrf_fits(visitor: Visitor, given: str) -> bool:
     return bool(visitor.csrf) and hmac.compare_digest(visitor.csrf.encode(), given.encode())
 
 
-SHORTEST = 12
-LONGEST = 256
+MIN_PASSWORD = 12  # characters
+MAX_PASSWORD = 256  # characters
 FREE_TRIES = 5  # wrong passwords before the first wait
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=15)
@@ -108,9 +109,9 @@ class LockedError(UsageError):
 
 def hashed(password: str, login: str) -> str:
     """Returns the hash of a new password. Raises UsageError if it is too short, too long, or the login."""
-    if not SHORTEST <= len(password) <= LONGEST:
-        raise UsageError(f"a password has {SHORTEST} to {LONGEST} characters; a sentence is a good one")
-    if login in password.lower() and len(password) < len(login) + SHORTEST:
+    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
+        raise UsageError(f"a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters; a sentence is a good one")
+    if login in password.lower() and len(password) < len(login) + MIN_PASSWORD:
         raise UsageError("the password is little more than the login; choose another one")
     with _AT_ONCE:
         return _HASHER.hash(password)
@@ -143,7 +144,7 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
 
 
 def _fits(password_hash: str, password: str) -> bool:
-    if len(password) > LONGEST:
+    if len(password) > MAX_PASSWORD:
         return False
     try:
         with _AT_ONCE:

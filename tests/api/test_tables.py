@@ -12,7 +12,7 @@ from sciagent.report.parts import table
 
 
 def test_a_query_is_read_in_pages(done: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "PAGE", 2)
+    monkeypatch.setattr(table, "PAGE_ROWS", 2)
     assert [row.smiles for row in done.candidates()] == [row.smiles for row in done.candidates().head(9)]
     assert [row.smiles for row in done.candidates().head(3)] == [row.smiles for row in done.candidates()][:3]
     assert len(done.candidates()) == 5

@@ -160,7 +160,7 @@ def test_the_figures_in_the_text_are_those_of_the_pictures(pictures: ModuleType)
     window, gate = pictures.WINDOW, pictures.GATE
     assert f"a DFT gap of {window[0]} to {window[1]} eV" in flat
     assert f"the gate of the GFN2 rung, {gate[0]} to {gate[1]} eV" in flat
-    assert f"after {pictures.LEARNT} DFT answers" in flat
+    assert f"after {pictures.N_LEARNT} DFT answers" in flat
     assert f"At the price {pictures.PRICE}" in flat
     lost, hits = FIGURES["lost to the gate"], pictures.Windowed.of(False, False, False).truth.hit.sum()
     assert f"The gate lost {lost} of {hits} hits" in flat

@@ -1,6 +1,6 @@
-"""The form of an answer: its fields as they were typed, and files that people attach.
+"""The form of an answer: its fields as they were typed (`TypedForm`), and files that people attach (`kept`).
 
-A file is kept by its hash, and only ever handed out as a download.
+A file is stored under its hash, and a browser gets it only as a download.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from sciagent.store.lab import submissions
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of
 
-LARGEST = 25_000_000
-MOST = 20  # bytes of a file; files of an answer
-SNIFFED = {
+MAX_FILE_BYTES = 25_000_000
+MAX_FILES = 20  # files of an answer
+# {first bytes of a file: its media type}
+MEDIA_TYPES = {
     b"%PDF-": "application/pdf",
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -42,11 +43,11 @@ def kept(ledger: Ledger, form: FormData) -> list[Mapping[str, object]]:
     """Stores the files of a form; returns name, sha256, size and media type of each. Raises UsageError for too many, or
     one that is too large."""
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
-    if len(files) > MOST:
-        raise UsageError(f"{len(files)} files; an answer has at most {MOST}")
+    if len(files) > MAX_FILES:
+        raise UsageError(f"{len(files)} files; an answer has at most {MAX_FILES}")
     for each in files:
-        if (each.size or 0) > LARGEST:
-            raise UsageError(f"{_name(each.filename)} has {each.size:,} bytes; {LARGEST:,} are the most")
+        if (each.size or 0) > MAX_FILE_BYTES:
+            raise UsageError(f"{_name(each.filename)} has {each.size:,} bytes; {MAX_FILE_BYTES:,} are the most")
     return [_stored(ledger, each) for each in files]
 
 
@@ -71,13 +72,14 @@ def _name(given: str | None) -> str:
 
 def _sniffed(first: bytes) -> str:
     """Returns the media type by the first bytes; what the browser said of it does not count."""
-    known = next((kind for sign, kind in SNIFFED.items() if first.startswith(sign)), None)
-    if known is not None:
-        return known
+    for first_bytes, media_type in MEDIA_TYPES.items():
+        if first.startswith(first_bytes):
+            return media_type
     try:
         first.decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start < len(first) - 4:
+        is_cut_character = error.start >= len(first) - 4  # `first` may end inside a character
+        if not is_cut_character:
             return "application/octet-stream"
     return "application/octet-stream" if b"\0" in first else "text/plain"
 
@@ -98,9 +100,9 @@ def attachment(request: Request, task: int, submission: int, number: int) -> Res
 
 
 LIMITS = {"": "=", "<": "<", ">": ">"}
-KEPT = ("instrument", "measured_on", "comment")  # texts that are kept beside the values
-LONGEST = 4000  # characters of a field
-LONGEST_READINGS = 30_000
+OTHER_FIELDS = ("instrument", "measured_on", "comment")  # fields that are kept beside the values
+MAX_TEXT = 4000  # characters of a field
+MAX_READINGS_TEXT = 30_000  # characters of the field `readings`
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,17 @@ class TypedForm:
         spreads = {}
         means = {}
         readings = {}
-        grades = {each.property: text for each in asks if each.grades and (text := self._whole("grade", each.property))}
+        grades = {}
+        for asked in asks:
+            grade = self._whole("grade", asked.property) if asked.grades else ""
+            if grade:
+                grades[asked.property] = grade
         for asked in asks:
             name = asked.property
-            spread = self._whole("spread", asked.property)
+            spread = self._whole("spread", name)
             value = self._whole("value", name)
-            if listed := self._whole("readings", name):
+            listed = self._whole("readings", name)
+            if listed:
                 if value or spread:
                     raise UsageError(f"{name}: give the readings, or a value with its ±; not both")
                 value, spread, _ = mean_of(name, listed)
@@ -154,17 +161,26 @@ class TypedForm:
                 means[name] = "standard" if listed else self._whole("means", name)
         texts: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
         texts |= {"not_obtained": self._whole("not_obtained"), "means": means, "readings": readings}
-        texts |= {"grades": grades} if grades else {}
-        return texts | {name: text for name in KEPT if (text := self._whole(name))}
+        if grades:
+            texts["grades"] = grades
+        for name in OTHER_FIELDS:
+            text = self._whole(name)
+            if text:
+                texts[name] = text
+        return texts
 
     def _with_unit(self, name: str, value: str) -> str:
         """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own. Raises
         UsageError for a text that is no number."""
         number = read_number(name, value)
         limit = "" if number.sign else self.of("limit", name)
+        if limit not in LIMITS:
+            limit = ""
         unit = "" if number.unit else self.of("unit", name)
-        return f"{limit if limit in LIMITS else ''}{value}{' ' + unit if unit and unit != '1' else ''}"
+        if unit in ("", "1"):
+            return f"{limit}{value}"
+        return f"{limit}{value} {unit}"
 
 
 def _longest(field: str) -> int:
-    return LONGEST_READINGS if field == "readings" else LONGEST
+    return MAX_READINGS_TEXT if field == "readings" else MAX_TEXT

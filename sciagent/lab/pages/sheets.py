@@ -26,7 +26,7 @@ from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import answering, claiming
-from sciagent.lab.answering import LabEntry
+from sciagent.lab.answering import LabEntry, Recorded
 from sciagent.lab.listing import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.form import TypedForm
 from sciagent.lab.typed_answers import typed_answer
@@ -36,11 +36,11 @@ from sciagent.store.results import candidates
 from sciagent.web.rules import Pages, RouteRule
 from sciagent.web.site import site_of, to, visitor
 
-MOST_ROWS = 500
-MOST_BYTES = 2_000_000
-FIXED = ("task", "code", "smiles")
+MAX_ROWS = 500
+MAX_BYTES = 2_000_000
+FIXED_COLUMNS = ("task", "code", "smiles")
 TEXT_COLUMNS = ("not_obtained", "why", "comment")
-PARTS = ("value", "unit", "spread")
+VALUE_PARTS = ("value", "unit", "spread")
 MANY_CELLS = "it has more cells than the head; write a decimal point, and put texts with commas in quotation marks"
 pages = Pages()
 
@@ -54,12 +54,14 @@ class SheetRow:
     """A row of a sheet: its cells as typed, and what is wrong with it."""
 
     line: int
+    """Number of the line in the file, from 1."""
     cells: Mapping[str, str]
     fault: str = ""
+    """The message on the fault; empty without one."""
     fault_in: str = ""
     """The column that is at fault; empty for the whole row."""
     result: str = ""
-    """What came of it: `evidence`, `for review`, or `known`."""
+    """`evidence`, `for review`, or `known` for an answer that was recorded before; empty until it is written."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
 
@@ -71,7 +73,9 @@ class AnswerSheet:
     columns: Sequence[str]
     rows: list[SheetRow]
     text: str = ""
+    """The text of the sheet."""
     fault: str = ""
+    """The message on a fault of the whole sheet; empty without one."""
     written: bool = field(default=False)
 
     @property
@@ -87,17 +91,17 @@ def template(request: Request) -> Response:
     reader = site.shared(TaskReader)
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
-        own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
+        own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MAX_ROWS)
         shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
     units: dict[str, str] = {}
     for task in shown:
         for question in task.asks:
             units[question.property] = question.units[0]
-    columns = list(product(units, PARTS))
+    columns = list(product(units, VALUE_PARTS))
     names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([*FIXED, *names, *TEXT_COLUMNS])
+    writer.writerow([*FIXED_COLUMNS, *names, *TEXT_COLUMNS])
     for task in shown:
         asked = {each.property for each in task.asks}
         cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
@@ -137,9 +141,9 @@ def _page(request: Request, sheet: AnswerSheet | None, status: int = 200) -> Res
 
 
 def _decoded(file: UploadFile) -> str:
-    content = file.file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"the sheet has more than {MOST_BYTES:,} bytes; split it")
+    content = file.file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"the sheet has more than {MAX_BYTES:,} bytes; split it")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -153,7 +157,8 @@ def read_sheet(text: str) -> AnswerSheet:
     reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
     columns = [name.strip() for name in reader.fieldnames or ()]
     reader.fieldnames = columns
-    if fault := _fault_of_head(head, columns):
+    fault = _fault_of_head(head, columns)
+    if fault:
         return AnswerSheet(columns, [], text, fault)
     asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
     try:
@@ -168,8 +173,8 @@ def read_sheet(text: str) -> AnswerSheet:
     rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
     _mark_repeated(rows)
     fault = "" if rows else "no row has a value, or a reason why there is none"
-    if len(rows) > MOST_ROWS:
-        fault = f"{len(rows)} rows; {MOST_ROWS} are the most"
+    if len(rows) > MAX_ROWS:
+        fault = f"{len(rows)} rows; {MAX_ROWS} are the most"
     return AnswerSheet(columns, rows, text, fault)
 
 
@@ -195,8 +200,9 @@ def _fault_of_head(head: str, columns: Sequence[str]) -> str:
     if ";" in head and "," not in head:
         fix = "save it as CSV with commas, and numbers with a decimal point"
         return f"the sheet has semicolons between its cells, as a German Excel writes; {fix}"
-    if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        return f"the sheet has the column `{twice[0][:40]}` twice; leave one of them out"
+    repeated = sorted({name for name in columns if columns.count(name) > 1})
+    if repeated:
+        return f"the sheet has the column `{repeated[0][:40]}` twice; leave one of them out"
     return "" if "task" in columns else "the sheet has no column `task`; take the template"
 
 
@@ -219,7 +225,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
                     row.fault = str(error)
                     continue
                 row.is_beyond = bool(done.overdrawn)
-                row.result = "known" if done.was_known else "for review" if done.in_review else "evidence"
+                row.result = _result(done)
             if is_trial or not sheet.is_right:
                 raise UndoError
     except UndoError:
@@ -227,10 +233,18 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
     sheet.written = True
 
 
+def _result(done: Recorded) -> str:
+    """Returns the result of a row; see `SheetRow`."""
+    if done.was_known:
+        return "known"
+    return "for review" if done.in_review else "evidence"
+
+
 def _ready(
     ledger: Ledger, reader: TaskReader, sheet: AnswerSheet, row: SheetRow, who: Actor, rights: Rights
 ) -> tuple[Built, int, LabEntry] | None:
-    """Returns what a row would write; None if it has a fault, which is noted with its column."""
+    """Returns (campaign, task, answer) that a row would write; None if it has a fault, which is noted with its
+    column."""
     if row.fault:
         return None
     try:
@@ -244,11 +258,9 @@ def _ready(
     # the same row sent again writes nothing
     key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
     built = reader.built(task.campaign)
-    return (
-        built,
-        task.task,
-        LabEntry(answer, typed_texts, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
-    )
+    why = row.cells.get("why") or None
+    sample = row.cells.get("code") or None
+    return built, task.task, LabEntry(answer, typed_texts, who, key, why, sample)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:
@@ -262,6 +274,8 @@ def _column_of(fault: str, columns: Sequence[str]) -> str:
 
 
 def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> LabTaskAnswer:
+    """Returns the task of a row. Raises UsageError for an unknown task or another structure; `fault_in` then has the
+    column."""
     number = row.cells["task"]
     row.fault_in = "task"
     with ledger.read() as connection:
@@ -270,7 +284,8 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
         if task is None or not rights.may(Right.WORK, task.campaign_id):
             raise UsageError(f'there is no task "{number[:20]}"')
         [shown] = reader.shown(connection, [task])
-    if (smiles := row.cells.get("smiles")) and smiles != shown.text:
+    smiles = row.cells.get("smiles")
+    if smiles and smiles != shown.text:
         row.fault_in = "smiles"
         raise UsageError(f"task {number} is {shown.text}; rows were moved against each other")
     row.fault_in = ""
@@ -278,6 +293,7 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
 
 
 def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
+    """Returns what `typed_answer` reads. Raises UsageError for a value that the task does not ask for."""
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
@@ -288,7 +304,7 @@ def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Map
     return TypedForm(row.cells).answer_texts(task.asks)
 
 
-MOST_LABELS = 200
+MAX_LABELS = 200
 
 
 @pages.get("/labels", RouteRule(Right.READ))
@@ -298,12 +314,13 @@ def labels(request: Request, codes: str = "") -> Response:
     who = visitor(request)
     shown = []
     with site.ledger.read() as connection:
-        for code in [each for each in codes.split(",") if each.strip()][:MOST_LABELS]:
+        filled = [code for code in codes.split(",") if code.strip()]
+        for code in filled[:MAX_LABELS]:
             sample = samples.find(connection, read_code(code))
             if sample is None:
                 raise UsageError(f"no vial has the code {code[:20]}")
-            of = tasks.of_candidate(connection, sample.candidate_id)
-            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of):
+            of_candidate = tasks.of_candidate(connection, sample.candidate_id)
+            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
                 raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
@@ -317,7 +334,7 @@ def labels(request: Request, codes: str = "") -> Response:
 
 
 def qr(text: str) -> Markup:
-    """Returns a QR code as SVG, of error correction M (15 %), since labels are wiped."""
+    """Returns a QR code as SVG. Its error correction is M (15 %), since labels are wiped."""
     out = io.BytesIO()
     segno.make(text, error="m", micro=False).save(out, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=2)
     return Markup(out.getvalue().decode())

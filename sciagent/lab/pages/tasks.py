@@ -49,6 +49,7 @@ REASONS = {
 }
 """{reason: words} for which a molecule could not be measured."""
 assert set(REASONS) == set(NOT_OBTAINED)
+MAX_VIALS = 20  # vials that the page of a task shows
 MEANINGS = {
     "standard": "one standard deviation",
     "interval_95": "95 % interval",
@@ -58,12 +59,16 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Known:
-    """A value that a rung found before."""
+    """A value that another rung of the campaign has measured."""
 
     rung: str
+    """Label of the rung."""
     property: str
+    """The property in words."""
     value: str
+    """The value with its unit and uncertainty."""
     level: str
+    """Label of the level."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,13 @@ class TaskPage:
     notes: dict[str, str]
     """{property: its description}, so that a number without a unit says what it is."""
     known: Sequence[Known]
+    """Values of other rungs; none for a blind task."""
     answers: Sequence[Submission]
     """What people entered, oldest first."""
     signatures: Sequence[AuditEntry]
     vials: Sequence[Vial]
     waiting: Submission | None
-    """The answer that waits for a second person."""
+    """The answer that waits for a second person; None if none waits."""
     others: Sequence[LabTask]
     """Tasks of the same molecule by other methods, or in other campaigns."""
 
@@ -92,31 +98,43 @@ class TaskPage:
 
     @property
     def latest(self) -> Submission | None:
-        """Returns the last answer that has values or a reason."""
-        return next((each for each in reversed(self.answers) if each.kind != submissions.SENT_BACK), None)
+        """Returns the last answer that has values or a reason; None without one."""
+        for submission in reversed(self.answers):
+            if submission.kind != submissions.SENT_BACK:
+                return submission
+        return None
 
 
 def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
-    """Returns a task for its page. reader: one that may know the campaign already."""
+    """Returns a task for its page. reader: shared by pages, so that it reads each campaign once."""
     with ledger.read() as connection:
         [shown] = reader.shown(connection, [task])
         answers = submissions.of_job(connection, task.id)
-        of = tasks.of_candidate(connection, task.candidate_id)
-        signed = audit.of_object(connection, "submission", [each.id for each in answers])
-        return TaskPage(
-            shown,
-            {asked.property: in_words(asked.property) for asked in shown.asks},
-            {asked.property: found.description for asked in shown.asks if (found := properties().get(asked.property))},
-            [] if shown.blind else _known(connection, task),
-            answers,
-            [entry for entry in signed if entry.what == "signed"],
-            samples.of_candidate(connection, task.candidate_id, 20),
-            next((each for each in answers if each.id == task.in_review_id), None),
-            [] if shown.blind else [each for each in of if each.id != task.id and each.state != JobState.CANCELLED],
-        )
+        acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
+        answers_by_id = {submission.id: submission for submission in answers}
+        vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
+        known = []
+        others = []
+        if not shown.blind:
+            known = _known(connection, task)
+            of_candidate = tasks.of_candidate(connection, task.candidate_id)
+            others = [each for each in of_candidate if each.id != task.id and each.state != JobState.CANCELLED]
+    asked_names = [asked.property for asked in shown.asks]
+    return TaskPage(
+        shown,
+        labels={name: in_words(name) for name in asked_names},
+        notes={name: properties()[name].description for name in asked_names if name in properties()},
+        known=known,
+        answers=answers,
+        signatures=[act for act in acts if act.what == "signed"],
+        vials=vials,
+        waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
+        others=others,
+    )
 
 
 def _known(connection: Connection, task: LabTask) -> list[Known]:
+    """Returns the values of the task's candidate that other rungs of the campaign have measured."""
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
     answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
@@ -156,26 +174,28 @@ class TaskLists:
 def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
     """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first
     page. size: tasks of a page."""
-    among = who.rights.campaigns(Right.READ)
+    campaign_ids = who.rights.campaigns(Right.READ)
     with ledger.read() as connection:
-        own = []
-        review = []
-        if not skip:
-            own = tasks.listed(connection, among=among, claimed_by=str(who.who))
-            review = tasks.listed(connection, among=among, in_review=True)
-        listed = tasks.listed(connection, among=among, skip=skip, limit=size + 1)
-        above = {task.id for task in (*own, *review)}
-        here = [task for task in listed[:size] if task.id not in above]
-        own = [task for task in own if task.in_review_id is None]
-        own_shown, review_shown, shown = (reader.shown(connection, each) for each in (own, review, here))
-    decided = {task.id for task in here if who.rights.may(Right.DECIDE, task.campaign_id)}
-    more = skip + size if len(listed) > size else 0
-    to_approve, free, taken = _split(shown, decided)
-    return TaskLists(own_shown, review_shown, to_approve, free, taken, more)
+        claimed = []
+        in_review = []
+        if skip == 0:
+            claimed = tasks.listed(connection, among=campaign_ids, claimed_by=str(who.who))
+            in_review = tasks.listed(connection, among=campaign_ids, in_review=True)
+        page_and_next = tasks.listed(connection, among=campaign_ids, skip=skip, limit=size + 1)
+        ids_above = {task.id for task in (*claimed, *in_review)}
+        others = [task for task in page_and_next[:size] if task.id not in ids_above]
+        own = [task for task in claimed if task.in_review_id is None]
+        own_shown = reader.shown(connection, own)
+        in_review_shown = reader.shown(connection, in_review)
+        others_shown = reader.shown(connection, others)
+    may_approve = {task.id for task in others if who.rights.may(Right.DECIDE, task.campaign_id)}
+    more = skip + size if len(page_and_next) > size else 0
+    to_approve, free, taken = _split(others_shown, may_approve)
+    return TaskLists(own_shown, in_review_shown, to_approve, free, taken, more)
 
 
-def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
-    """Returns the tasks that wait for an approval of the person, those that are free, and the others. decided: ids of
+def _split(shown: Sequence[LabTaskAnswer], may_approve: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
+    """Returns the tasks that wait for an approval of the person, the free tasks, and the others. may_approve: ids of
     the tasks of campaigns in which the person approves."""
     to_approve = list[LabTaskAnswer]()
     free = list[LabTaskAnswer]()
@@ -183,15 +203,15 @@ def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabT
     for task in shown:
         if task.state == "queued":
             free.append(task)
-        elif task.state == "waiting" and task.task in decided:
+        elif task.state == "waiting" and task.task in may_approve:
             to_approve.append(task)
         else:
             taken.append(task)
     return to_approve, free, taken
 
 
-PAGE = 25
-MOST = 1_000_000
+PAGE_TASKS = 25  # tasks of a page of the list
+MAX_SKIPPED = 1_000_000  # tasks on the pages before
 READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
 pages = Pages()
 
@@ -199,7 +219,7 @@ pages = Pages()
 @pages.get("/tasks", RouteRule(Right.READ))
 def task_list(
     request: Request,
-    skip: Annotated[int, Query(ge=0, le=MOST)] = 0,
+    skip: Annotated[int, Query(ge=0, le=MAX_SKIPPED)] = 0,
     saved: int = 0,
     review: bool = False,
     sheet: int = 0,
@@ -207,17 +227,19 @@ def task_list(
     left: int = 0,
     beyond: bool = False,
 ) -> Response:
-    """Shows the list. saved: a task that was answered just now; review: whether it waits for another person; beyond:
-    whether the budget was used before. sheet: number of answers that a sheet brought. approved, left: numbers of tasks
-    that were."""
+    """Shows the list, with a line on what the person has just done.
+
+    saved: number of the task that was answered. review: whether that answer waits for another person. beyond: whether
+    it overdraws the budget. sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were
+    approved, and that were left as they are.
+    """
     return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left, beyond=beyond)
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
-    """Shows what the person has claimed, what waits for a review or for the person's approval, and what is next, the
-    most valuable first. done: numbers that say what was done just now."""
+    """Shows the tasks under their headings; see `TaskLists`. done: what the person has just done, as in `task_list`."""
     site = site_of(request)
-    lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE)
+    lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE_TASKS)
     done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
@@ -227,7 +249,8 @@ def scan(request: Request, code: str = "") -> Response:
     """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
     a fault the list has the cursor in its field, so that a scanner can type again."""
     try:
-        return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
+        _, _, last_part = code.strip().rstrip("/").rpartition("/")
+        return _open_vial(request, last_part)
     except UsageError as error:
         status, fault = said_of(error)
         return _list(request, status=status, fault=fault)
@@ -240,19 +263,20 @@ def vial(request: Request, code: str) -> Response:
 
 
 def _open_vial(request: Request, code: str) -> Response:
-    """Shows the task of a vial: one that the person has claimed, else an open one, else the last."""
+    """Shows a task of the vial's candidate: one that the person has claimed, else the first that the person may see."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
         sample = samples.find(connection, read_code(code))
         if sample is None:
             raise UsageError(f"no vial has the code {code[:20]}")
-        of = tasks.of_candidate(connection, sample.candidate_id)
-    found = [task for task in of if who.rights.may(Right.READ, task.campaign_id)]
-    if not found:
+        of_candidate = tasks.of_candidate(connection, sample.candidate_id)
+    visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+    if not visible:
         raise UsageError(f"nothing is to be measured on the vial {sample.code}")
-    best = next((task for task in found if task.claimed_by == who.who), found[0])
-    return to(f"/tasks/{best.id}", vial=sample.code)
+    claimed = [task for task in visible if task.claimed_by == who.who]
+    shown = claimed[0] if claimed else visible[0]
+    return to(f"/tasks/{shown.id}", vial=sample.code)
 
 
 @pages.get("/tasks/{task}", READ)
@@ -300,39 +324,50 @@ def enter(request: Request, task: int) -> Response:
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         typed_texts = form.answer_texts(page.task.asks)
-        answer = typed_answer(typed_texts)
         entry = answering.LabEntry(
-            answer, typed_texts, visitor(request).who, form.of("key")[:64] or uuid.uuid4().hex, form.of("why") or None,
-            form.of("sample") or None, kept(site.ledger, request.state.form), _seen(form),
-        )  # fmt: skip
+            typed_answer(typed_texts),
+            typed_texts,
+            visitor(request).who,
+            key=form.of("key")[:64] or uuid.uuid4().hex,
+            why=form.of("why") or None,
+            sample=form.of("sample") or None,
+            files=kept(site.ledger, request.state.form),
+            seen=_seen(form),
+        )
         done = answering.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
-        (status, fault) = said_of(error)
-        fault = in_words(fault)
+        status, text = said_of(error)
+        fault = in_words(text)
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
         if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
             form = TypedForm({name: text for name, text in form.fields.items() if name != "key"})
         return _page(request, form, status, fault, conflict=conflict)
     beyond = 1 if done.overdrawn else None
-    after = to(_next(request, task), saved=task, review=1 if done.in_review else None, beyond=beyond)
+    review = 1 if done.in_review else None
+    next_page = to(_next(request, task), saved=task, review=review, beyond=beyond)
+    if not wants_json(request):
+        return next_page
     recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
-    return JSONResponse(recorded | {"next": after.headers["location"]}) if wants_json(request) else after
+    return JSONResponse(recorded | {"next": next_page.headers["location"]})
 
 
 def _seen(form: TypedForm) -> int | None:
+    """Returns the id of the last submission that the page showed; None if the form does not say."""
     return read_id(form.of("seen"))
 
 
 def _next(request: Request, task: int) -> str:
-    """Returns the page of the person's next task: one that they have claimed, else the list."""
+    """Returns the path of the person's next task: one that they have claimed, else of the list. task: the last one."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
         own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
-    following = next((each for each in own if each.id != task and each.in_review_id is None), None)
-    return f"/tasks/{following.id}" if following else "/tasks"
+    for other in own:
+        if other.id != task and other.in_review_id is None:
+            return f"/tasks/{other.id}"
+    return "/tasks"
 
 
 @pages.post("/tasks/{task}/claim", WORK)
@@ -360,7 +395,8 @@ def approve_several(request: Request) -> Response:
     site = site_of(request)
     who = visitor(request)
     form = request.state.form
-    numbers = {number for text in form.getlist("task") if (number := read_id(str(text))) is not None}
+    ticked = [read_id(str(text)) for text in form.getlist("task")]
+    numbers = {number for number in ticked if number is not None}
     if not numbers:
         raise UsageError("no task was ticked; nothing was approved")
     with site.ledger.read() as connection:
@@ -403,13 +439,13 @@ def sign(request: Request, task: int) -> Response:
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    meaning = next((each for each in answering.MEANINGS if each == fields.get("meaning")), None)
-    if meaning is None:
+    chosen = [meaning for meaning in answering.MEANINGS if meaning == fields.get("meaning")]
+    if not chosen:
         raise UsageError("say what the signature means")
     if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(fields)) or 0
-    answering.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
+    answering.sign(_of(request), task, visitor(request).who, person.name, chosen[0], seen)
     return to(f"/tasks/{task}")
 
 
@@ -426,9 +462,11 @@ def register(request: Request, task: int) -> Response:
 
 
 def _fraction(fields: Mapping[str, str]) -> float | None:
-    """Returns the purity of a vial, which is typed in percent."""
+    """Returns the purity of a vial as a fraction; people type it in percent. None without a text."""
     text = fields.get("purity", "").strip().rstrip("%").strip()
-    return read_number("purity in percent", text, "number").value / 100 if text else None
+    if not text:
+        return None
+    return read_number("purity in percent", text, "number").value / 100
 
 
 def _reason(request: Request) -> str:

@@ -1,8 +1,8 @@
 """The results of the audit: missed hits, the conformal guard, and the agreement of each rung with the next.
 
-The population is every candidate that the law passed over, also if the law chose it later. A candidate that was chosen
-later is known. The estimate of hits from the audited candidates includes the known hits, so they are subtracted; the
-rest was missed. Candidates that a person holds or vetoed are left out.
+The population is every candidate that the law passed over, also if the law chose it later; a candidate that was chosen
+later is known. The audited candidates give an estimate of all hits in the population. The known hits are subtracted
+from it, and the remaining hits were missed. Candidates that a person holds or vetoed are left out.
 
 Not every drawn candidate is verified, since the audit's spending is limited and jobs take time. Which candidates wait
 does not depend on their values, so the propensities are multiplied by the share of drawn candidates that are done. This
@@ -23,7 +23,7 @@ from sciagent.domain.chosen_units import Units, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.states import Standing
-from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
+from sciagent.report.parts.agreement import MAX_CANDIDATES, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit import agreements, guard
@@ -33,10 +33,10 @@ from sciagent.store.results import laws
 from sciagent.store.views.campaign_counts import places
 from sciagent.store.views.queries import has_measured
 
-ALPHA = 0.1  # largest share of the true hits that may be dropped
-AT_END = (Standing.SETTLED, Standing.DROPPED)
-UNDECIDED = (Standing.OPEN, Standing.PENDING)
-ASIDE = (Standing.HELD, Standing.VETOED)
+MAX_DROPPED_SHARE = 0.1  # largest share of the true hits that may be dropped
+DECIDED_STANDINGS = (Standing.SETTLED, Standing.DROPPED)
+UNDECIDED_STANDINGS = (Standing.OPEN, Standing.PENDING)
+STANDINGS_SET_BY_PEOPLE = (Standing.HELD, Standing.VETOED)
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,22 @@ class Population:
 
 def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     """Returns the results of the audit; None without an audit or without acceptance limits, which define hits."""
-    share = row.spec["scheduler"].get("audit", 0.0) if row.spec["scheduler"]["kind"] == "priced" else 0.0
+    scheduler = row.spec["scheduler"]
+    share = scheduler.get("audit", 0.0) if scheduler["kind"] == "priced" else 0.0
     if not share or not row.has_limits:
         return None
     log = laws.audit_log(connection, row.id)
     dropped = population(connection, row, log)
     hits = laws.hit_ids(connection, row.id)
-    terminal = next(r for r in rungs(connection, row.id) if r.name == row.spec["terminal"])
+    [terminal] = [rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"]]
     draws = laws.audit_draws(connection, row.id)
-    by_choice = hits - {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
-    undecided = sum(p.candidates for p in places(connection, row) if p.standing in UNDECIDED)
-    open_ = undecided - int((~dropped.known).sum())
-    estimates = missed(dropped, len(hits), len(by_choice), open_)
-    scores, pi = scored(dropped, log, by_choice)
+    hits_by_audit = {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
+    hits_by_choice = hits - hits_by_audit
+    n_undecided = sum(place.candidates for place in places(connection, row) if place.standing in UNDECIDED_STANDINGS)
+    n_undecided_passed_over = int((~dropped.known).sum())
+    n_open = n_undecided - n_undecided_passed_over
+    estimates = missed(dropped, len(hits), len(hits_by_choice), n_open)
+    scores, pi = scored(dropped, log, hits_by_choice)
     return AuditReport(
         share=share,
         passed_over=len(dropped.ids),
@@ -84,28 +87,38 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         at_work=dropped.at_work,
         waiting=dropped.waiting,
         hits=int(dropped.hit[dropped.audited].sum()),
-        open=open_,
+        open=n_open,
         **estimates._asdict(),
-        guard=guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0))),
+        guard=guard(scores, MAX_DROPPED_SHARE, pi, float(dropped.pi.min(initial=1.0))),
         rungs=tuple(compared(connection, row, dropped)),
     )
 
 
 def population(connection: Connection, row: CampaignRow, log: laws.AuditLog) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
-    became = {stands.candidate_id: stands for stands in standings.standings_of(connection, row.id, log.ids)}
+    standing_by_id = {
+        member.candidate_id: member.standing for member in standings.standings_of(connection, row.id, log.ids)
+    }
     hits = laws.hit_ids(connection, row.id)
-    places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
-    ids = [log.ids[i] for i in places]
-    p, lot, pi = (np.array(values, dtype=float)[places] for values in (log.p, log.lot, log.pi))
-    known = np.array([became[i].standing in AT_END for i in ids], dtype=bool)
-    at_work = np.array([became[i].standing == Standing.PENDING for i in ids], dtype=bool)
+    kept_places = []
+    for place, candidate_id in enumerate(log.ids):
+        if candidate_id in standing_by_id and standing_by_id[candidate_id] not in STANDINGS_SET_BY_PEOPLE:
+            kept_places.append(place)
+    ids = [log.ids[place] for place in kept_places]
+    p = np.array(log.p, dtype=float)[kept_places]
+    lot = np.array(log.lot, dtype=float)[kept_places]
+    pi = np.array(log.pi, dtype=float)[kept_places]
+    known = np.array([standing_by_id[id_] in DECIDED_STANDINGS for id_ in ids], dtype=bool)
+    at_work = np.array([standing_by_id[id_] == Standing.PENDING for id_ in ids], dtype=bool)
     drawn = lot < pi
-    waits = drawn & ~known & ~at_work
-    done = drawn & known
-    share = max(float(done.sum()), 0.5) / max(float(drawn.sum()), 1.0) if drawn.any() else 1.0
-    hit = np.array([i in hits for i in ids], dtype=bool) & known
-    return Population(ids, p, share * pi, done, known, hit, int(waits.sum()), int((drawn & at_work).sum()))
+    waiting = drawn & ~known & ~at_work
+    audited = drawn & known
+    done_share = 1.0
+    if drawn.any():
+        done_share = max(float(audited.sum()), 0.5) / float(drawn.sum())  # 0.5 where none is done
+    hit = np.array([id_ in hits for id_ in ids], dtype=bool) & known
+    n_at_work = int((drawn & at_work).sum())
+    return Population(ids, p, done_share * pi, audited, known, hit, int(waiting.sum()), n_at_work)
 
 
 class Missed(NamedTuple):
@@ -124,54 +137,69 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     """Returns recall and missed hits, with 95 % intervals.
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
-    passed over nor decided."""
+    passed over nor decided.
+    """
     from sciagent.scheduling.audit import ENOUGH, missed_hits  # imports SciPy
 
-    known = int(dropped.hit.sum())
-    unknown = int((~dropped.known).sum())
+    n_known_hits = int(dropped.hit.sum())
+    n_unknown = int((~dropped.known).sum())
     audited_hits = dropped.hit & dropped.audited
-    left = ~dropped.audited
-    audited = int(audited_hits.sum())
-    pending = ((dropped.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
-    note = "".join(f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}" for n, what, where in pending if n)
+    n_audited_hits = int(audited_hits.sum())
+    not_audited = ~dropped.audited
+    note = _pending_note(dropped.at_work, "audit", "at work")
+    note += _pending_note(open_, "other candidate", "open and not counted")
     if not dropped.ids and open_:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
     unseen = EstimateWithInterval(low=0.0, estimate=0.0, high=0.0)
-    if unknown and audited < ENOUGH:
-        return Missed(f"recall cannot be estimated: n = {many(audited, 'audited hit')}, {ENOUGH} are needed{note}")
-    if unknown:
-        all_hits = missed_hits(dropped.pi[audited_hits], float(dropped.pi[left].min()), int(left.sum()))
-        ends = all_hits.model_dump().items()
-        unseen = EstimateWithInterval(**{name: min(max(n - known, 0.0), unknown) for name, n in ends})
+    if n_unknown and n_audited_hits < ENOUGH:
+        counted = many(n_audited_hits, "audited hit")
+        return Missed(f"recall cannot be estimated: n = {counted}, {ENOUGH} are needed{note}")
+    if n_unknown:
+        smallest_pi = float(dropped.pi[not_audited].min())
+        all_hits = missed_hits(dropped.pi[audited_hits], smallest_pi, int(not_audited.sum()))
+        unseen_ends = {}
+        for end, n_hits in all_hits.model_dump().items():
+            unseen_ends[end] = min(max(n_hits - n_known_hits, 0.0), n_unknown)
+        unseen = EstimateWithInterval(**unseen_ends)
     if not hits + unseen.estimate:
         return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
-    by_choice, with_audit = (_share(part, hits, unseen) for part in (own, hits))
+    by_choice = _share(own, hits, unseen)
+    with_audit = _share(hits, hits, unseen)
     words = (
         f"recall {by_choice.estimate:.2f} (95 % interval {by_choice.low:.2f} to {by_choice.high:.2f}): "
-        f"{many(own, 'hit')} by choice, {audited} among {int(dropped.audited.sum())} drawn "
+        f"{many(own, 'hit')} by choice, {n_audited_hits} among {int(dropped.audited.sum())} drawn "
         f"of {len(dropped.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
         f"({with_audit.low:.2f} to {with_audit.high:.2f}){note}"
     )
     return Missed(words, by_choice, with_audit, unseen)
 
 
+def _pending_note(n: int, singular: str, state: str) -> str:
+    """Returns a clause such as `; 2 audits are at work`; empty for 0."""
+    if not n:
+        return ""
+    return f"; {many(n, singular)} {'is' if n == 1 else 'are'} {state}"
+
+
 def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithInterval:
-    """Returns `part` as a share of all hits, known and unseen."""
-    low, estimate, high = (part / (hits + n) if hits + n else 1.0 for n in (unseen.high, unseen.estimate, unseen.low))
-    return EstimateWithInterval(low=low, estimate=estimate, high=high)
+    """Returns `part` as a share of all hits, known and unseen. hits: number of known hits."""
+
+    def share(n_unseen: float) -> float:
+        n_all = hits + n_unseen
+        return part / n_all if n_all else 1.0
+
+    return EstimateWithInterval(low=share(unseen.high), estimate=share(unseen.estimate), high=share(unseen.low))
 
 
 def scored(dropped: Population, log: laws.AuditLog, own: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. own: ids of the hits found by choice."""
-    promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
-    pairs = [(promise[i], 1.0) for i in sorted(own) if i in promise]
-    pairs += [
-        (float(dropped.p[i]), float(dropped.pi[i]))
-        for i in np.flatnonzero(dropped.audited & dropped.hit)
-        if dropped.ids[i] not in own
-    ]
-    return np.array([p for p, _ in pairs]), np.array([pi for _, pi in pairs])
+    chances = log.chosen | dict(zip(log.ids, log.p, strict=True))
+    pairs = [(chances[candidate_id], 1.0) for candidate_id in sorted(own) if candidate_id in chances]
+    for place in np.flatnonzero(dropped.audited & dropped.hit):
+        if dropped.ids[place] not in own:
+            pairs.append((float(dropped.p[place]), float(dropped.pi[place])))
+    return np.array([chance for chance, _ in pairs]), np.array([propensity for _, propensity in pairs])
 
 
 def compared(connection: Connection, row: CampaignRow, dropped: Population) -> list[RungAgreement]:
@@ -180,13 +208,16 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     ladder = rungs(connection, row.id)
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
-    for name in dict.fromkeys(o["property"] for o in row.spec["objectives"]):
+    for name in dict.fromkeys(objective["property"] for objective in row.spec["objectives"]):
         measuring = [rung for rung in ladder[: terminal.position + 1] if has_measured(connection, rung, name)]
         if len(measuring) < 2:
             continue
-        ids = laws.ids_with_answers_at(connection, row.id, measuring[1].position, KEPT)
+        ids = laws.ids_with_answers_at(connection, row.id, measuring[1].position, MAX_CANDIDATES)
         answers = [exact_values(connection, rung, ids) for rung in measuring]
-        scores = np.array([[values.get(i, {}).get(name, np.nan) for i in ids] for values in answers]).T
+        scores = np.full((len(ids), len(measuring)), np.nan)
+        for column, values in enumerate(answers):
+            for line, candidate_id in enumerate(ids):
+                scores[line, column] = values.get(candidate_id, {}).get(name, np.nan)
         propensity = np.ones(scores.shape)
         if dropped.audited.any() and measuring[-1] is terminal:
             _weigh_audited(dropped, ids, scores, propensity)
@@ -202,7 +233,8 @@ def _in_chosen_unit(agreement: RungAgreement, units: Units) -> RungAgreement:
         return agreement
     prop = properties()[agreement.property]
     unit = unit_of(prop.name, units)
-    unit = prop.unit if prop.conversion(unit) is not None else unit
+    if prop.conversion(unit) is not None:  # a formula, not a factor, converts this unit
+        unit = prop.unit
     factor = conversion_factor(unit, prop)
     return agreement.model_copy(update={"bias": agreement.bias / factor, "rmse": agreement.rmse / factor, "unit": unit})
 
@@ -210,11 +242,12 @@ def _in_chosen_unit(agreement: RungAgreement, units: Units) -> RungAgreement:
 def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
     """Writes the propensity of audited candidates, and removes the terminal answers of other passed-over candidates,
     which the audited ones represent. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal rung."""
-    place = {id_: i for i, id_ in enumerate(dropped.ids)}
-    for i, passed_over in enumerate(map(place.get, ids)):
-        if passed_over is None:
+    place_by_id = {candidate_id: place for place, candidate_id in enumerate(dropped.ids)}
+    for line, candidate_id in enumerate(ids):
+        if candidate_id not in place_by_id:
             continue
-        if dropped.audited[passed_over]:
-            propensity[i, -1] = dropped.pi[passed_over]
+        place = place_by_id[candidate_id]
+        if dropped.audited[place]:
+            propensity[line, -1] = dropped.pi[place]
         else:
-            scores[i, -1] = np.nan
+            scores[line, -1] = np.nan

@@ -1,7 +1,8 @@
-"""Figures of the ladder: the cost, value and provenance of each rung, and how neighbouring rungs agree in ranking.
+"""Figures of the ladder: the cost, value and provenance of each rung, and the agreement of neighbouring rungs.
 
-The value of a rung is that of the open candidates with the rung minus their value without it, as payoff minus cost, by
-the law and the price of the last fit. Rungs that every candidate has passed or an objective needs are left out.
+The value of a rung is the value of the open candidates with the rung, minus their value without it. Both are payoff
+minus cost, by the law and the price of the last fit. A rung that every candidate has passed or that an objective needs
+has no value.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from sciagent.store.results import laws
 from sciagent.store.views import progress
 from sciagent.store.views.queries import booked_costs, has_measured, measured_by, reused_answers
 
-MAX_COMPARED = 8  # charts of rung against rung
-MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
-LITTLE = 0.01  # share of the value below which a rung is called worthless
-WASTED = ("no_answer", "inconclusive")
+MAX_RUNG_CHARTS = 8  # charts of rung against rung
+MAX_IMPORTED_CHARTS = 24  # charts of imported values against a rung
+WORTHLESS_SHARE = 0.01  # share of the value below which a rung is called worthless
+WASTED_FATES = ("no_answer", "inconclusive")
 
 
 @dataclass(frozen=True)
@@ -45,23 +46,27 @@ class Spending:
 
     @property
     def total(self) -> float:
-        return sum(map(self.cost, self.by_rung))
+        """Core-seconds of all rungs and the proposers."""
+        return sum(self.cost(rung) for rung in self.by_rung)
 
     @property
     def wasted(self) -> float:
-        return sum(map(self.wasted_at, self.by_rung))
+        """Core-seconds that brought no verdict or an inconclusive one."""
+        return sum(self.wasted_at(rung) for rung in self.by_rung)
 
     def cost(self, rung: str) -> float:
+        """Returns the core-seconds of a rung."""
         return sum(self.by_rung[rung].values())
 
     def wasted_at(self, rung: str) -> float:
         """Returns the core-seconds of a rung that brought no verdict or an inconclusive one."""
-        return sum(self.by_rung[rung].get(fate, 0.0) for fate in WASTED)
+        return sum(self.by_rung[rung].get(fate, 0.0) for fate in WASTED_FATES)
 
 
 def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> Spending:
-    names: dict[int | None, str] = {r.id: r.name for r in ladder}
-    by_rung: dict[str, dict[str, float]] = {r.name: {} for r in ladder}
+    """Returns the spending of a campaign. ladder: its rungs, with the control if there is one."""
+    names: dict[int | None, str] = {rung.id: rung.name for rung in ladder}
+    by_rung: dict[str, dict[str, float]] = {rung.name: {} for rung in ladder}
     others = defaultdict[tuple[str, str], float](float)
     for rung_id, resource, fate, amount in booked_costs(connection, row):
         name = names.get(rung_id, "proposer")
@@ -78,10 +83,15 @@ class Compared:
     """The comparison of two rungs that measured the same property."""
 
     property: str
+    """The property in words."""
     lower: str
+    """Label of the lower rung, or `imported values`."""
     upper: str
+    """Label of the upper rung."""
     x_level: str
+    """Level of the lower rung's values."""
     y_level: str
+    """Level of the upper rung's values."""
     unit: str
     seen: int
     """Number of pairs without a censored value."""
@@ -91,7 +101,9 @@ class Compared:
     """Number of pairs left out because a value is censored."""
     figures: RankAgreement
     shared_scale: bool
+    """Whether values at the two levels can be subtracted."""
     chart: str
+    """SVG."""
 
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
@@ -103,20 +115,20 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
             for lower, upper in pairwise(measuring):
                 yield from _compare(connection, row, lower, upper, name)
 
-    return list(islice(comparisons(), MAX_COMPARED))
+    return list(islice(comparisons(), MAX_RUNG_CHARTS))
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = progress.imported_properties(connection, row)
-    first = [name for name in named_order(row.spec) if name in known]
+    named_first = [name for name in named_order(row.spec) if name in known]
 
     def comparisons() -> Iterator[Compared]:
-        for name in dict.fromkeys([*first, *known]):
+        for name in dict.fromkeys([*named_first, *known]):
             for rung in ladder:
                 yield from _compare(connection, row, None, rung, name)
 
-    return list(islice(comparisons(), MAX_WITH_IMPORTED))
+    return list(islice(comparisons(), MAX_IMPORTED_CHARTS))
 
 
 def _compare(
@@ -128,70 +140,75 @@ def _compare(
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
     for x, y, hit in progress.replicate_pairs(connection, row, lower, upper, name):
-        levels = x.level_id, y.level_id
+        level_ids = (x.level_id, y.level_id)
         if x.is_censored or y.is_censored:
-            censored[levels] += 1
-        else:
-            x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
-            pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
-            groups[levels].append(pair)
+            censored[level_ids] += 1
+            continue
+        x_value, x_uncertainty = _calibrated(pooled(*zip(*x.values, strict=True)), lower, name, unit)
+        y_value, y_uncertainty = _calibrated(pooled(*zip(*y.values, strict=True)), upper, name, unit)
+        groups[level_ids].append(Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit))
     labels = progress.level_labels(connection, list(chain.from_iterable(groups)))
-    below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
-    for (x_level, y_level), pairs in groups.items():
+    quantity = with_unit(name, unit)
+    lower_name = "imported values" if lower is None else lower.name
+    x_label = f"{quantity}, imported" if lower is None else f"{quantity} at {lower.name}"
+    x_limits = None if lower is None else limits(row, lower, name)
+    y_limits = limits(row, upper, name)
+    for (x_level_id, y_level_id), pairs in groups.items():
+        salt = f"{lower_name}-{upper.name}-{name}-{x_level_id}-{y_level_id}".replace(" ", "-")
+        x_values = np.array([pair.x for pair in pairs])
+        y_values = np.array([pair.y for pair in pairs])
         yield Compared(
             property=words(name),
-            lower=below,
+            lower=lower_name,
             upper=upper.name,
-            x_level=_level(labels[x_level], lower, name),
-            y_level=_level(labels[y_level], upper, name),
+            x_level=_level(labels[x_level_id], lower, name),
+            y_level=_level(labels[y_level_id], upper, name),
             unit=unit,
             seen=len(pairs),
-            drawn=min(len(pairs), charts.DRAWN),
-            censored=censored[x_level, y_level],
-            figures=agreement(np.array([p.x for p in pairs]), np.array([p.y for p in pairs]), shared),
+            drawn=min(len(pairs), charts.MAX_POINTS),
+            censored=censored[x_level_id, y_level_id],
+            figures=agreement(x_values, y_values, shared),
             shared_scale=shared,
-            chart=charts.scatter(
-                pairs,
-                f"{with_unit(name, unit)}{beside}",
-                f"{with_unit(name, unit)} at {upper.name}",
-                None if lower is None else limits(row, lower, name),
-                limits(row, upper, name),
-                f"{below}-{upper.name}-{name}-{x_level}-{y_level}".replace(" ", "-"),
-                shared,
-            ),
+            chart=charts.scatter(pairs, x_label, f"{quantity} at {upper.name}", x_limits, y_limits, salt, shared),
         )
 
 
 def _calibrated(
     value: tuple[float, float | None], rung: RungRow | None, name: str, unit: str
 ) -> tuple[float, float | None]:
-    """Returns a rung's value of a property in `unit`, with its uncertainty, calibrated where the rung has a fit. rung:
-    None for imported values."""
+    """Returns a rung's (value, uncertainty) of a property in `unit`, calibrated where the rung has a fit.
+
+    rung: None for imported values.
+    """
     if rung is None or name not in rung.fits:
         return value
-    quantity = rung.fits[name].applied(Quantity(value[0], unit, value[1]))
+    amount, uncertainty = value
+    quantity = rung.fits[name].applied(Quantity(amount, unit, uncertainty))
     return quantity.value, quantity.uncertainty
 
 
 def _level(label: str, rung: RungRow | None, name: str) -> str:
-    fit = rung and rung.fits.get(name)
-    return fit.level_of(label) if fit else label
+    """Returns the level of a rung's values of a property; a calibrated rung has a level of its own."""
+    if rung is None or name not in rung.fits:
+        return label
+    return rung.fits[name].level_of(label)
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """Returns the rung's gate on the property, at the terminal rung without a gate the objective's limits; in the
-    campaign's unit."""
+    """Returns the rung's gate on the property, in the campaign's unit. At the terminal rung, the objective's limits
+    stand in for a missing gate. Returns None without either."""
     spec = row.shown_spec
-    gate = spec["ladder"][rung.position]["gate"].get(name)
-    if gate is None and rung.name == spec["terminal"]:
-        gate = next((o["accept"] for o in spec["objectives"] if o["property"] == name), None)
-    return None if gate is None else (gate[0], gate[1])
+    window = spec["ladder"][rung.position]["gate"].get(name)
+    if window is None and rung.name == spec["terminal"]:
+        accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
+        window = accepted.get(name)
+    return None if window is None else (window[0], window[1])
 
 
 def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
     """Returns the value that each rung adds to the open candidates; None before a law is fitted."""
     law = laws.last(connection, row.id)
-    value = law and law.state.get("value")
+    value = None if law is None else law.state.get("value")
     return ladder_worth(value, row.spec["goal"]["kind"]) if value else None
 
 
@@ -202,11 +219,11 @@ def ladder_worth(value: Mapping[str, Any], goal: str) -> LadderWorth:
     unit = "hits" if goal == "hits" else "payoff"
     text = f"the candidates ahead are worth {worth:.3g} {unit} beyond what they will cost"
     if brings and worth > 0:
-        each = (
-            f"{name} brings {gain:.2g} of it" if gain > LITTLE * worth else f"{name} looks worthless for them"
-            for name, gain in brings.items()
-        )
-        text += f"; {', '.join(each)}"
+        clauses = []
+        for name, gain in brings.items():
+            is_worthless = gain <= WORTHLESS_SHARE * worth
+            clauses.append(f"{name} looks worthless for them" if is_worthless else f"{name} brings {gain:.2g} of it")
+        text += f"; {', '.join(clauses)}"
     rungs = tuple(RungWorth(rung=name, brings=gain) for name, gain in brings.items())
     return LadderWorth(worth=worth, rungs=rungs, words=text)
 
@@ -223,7 +240,7 @@ class RungProvenance:
     engines: dict[str, list[str]]
     """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
-    """Number of pieces of evidence from which `engines` was read."""
+    """Number of answers from which `engines` was read."""
 
     @property
     def calibrations(self) -> list[str]:

@@ -1,13 +1,11 @@
 """The proposers of a campaign side by side: results, costs, and scores of their predictions.
 
 A candidate belongs to the proposer that proposed it first. A proposer's cost is the cost of verifying its candidates
-and that of its own turns: tokens, and the fast rungs that run at once. So the figures add up to what the campaign
-spent, except for the fast rungs of candidates that people added.
+and of its own turns: tokens, and the fast rungs that run at once. So the costs of all proposers add up to what the
+campaign spent, except for the fast rungs of candidates that people added.
 
-Predictions are scored against the answers of paid rungs.
-
-The score is the CRPS, in the unit of the property; 0 is best. For scale: predicting the answers' mean and standard
-deviation every time scores 0.56 of that standard deviation.
+Predictions are scored against the answers of paid rungs. The score is the CRPS, in the unit of the property; 0 is best.
+For scale: to predict the answers' mean and standard deviation every time scores 0.56 of that standard deviation.
 """
 
 from __future__ import annotations
@@ -38,66 +36,82 @@ from sciagent.store.views.episodes import (
 from sciagent.store.views.progress import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # the proposer of proposals without a turn
-DRAWN = 6  # lines of the chart
-LISTED = 40
-
-
-COUNTED = [name for name, field in ProposerResults.model_fields.items() if field.annotation is int]
+MAX_LINES = 6  # lines of the chart
+LISTED = 40  # largest number of proposers that a report lists
+COUNT_FIELDS = [name for name, field in ProposerResults.model_fields.items() if field.annotation is int]
+"""The fields of `ProposerResults` that are numbers of something."""
 
 
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
     """Returns the results of all proposers, sorted by hits, then best utility, then new candidates."""
-    figures: dict[str, dict[str, Any]] = {}
+    fields_by_proposer: dict[str, dict[str, Any]] = {}
 
-    def of(who: str | None) -> dict[str, Any]:
-        name = who or PEOPLE
-        blank = {"proposer": name, "utility": None, "costs": Counter[str](), "hits_per_core_hour": None}
-        return figures.setdefault(name, blank | dict.fromkeys(COUNTED, 0))
+    def fields_of(proposer: str | None) -> dict[str, Any]:
+        """Returns the fields of a proposer, which are 0 at first. proposer: None for people."""
+        name = proposer or PEOPLE
+        if name not in fields_by_proposer:
+            empty = {"proposer": name, "utility": None, "costs": Counter[str](), "hits_per_core_hour": None}
+            fields_by_proposer[name] = empty | dict.fromkeys(COUNT_FIELDS, 0)
+        return fields_by_proposer[name]
 
-    for spent in turns_by_proposer(connection, row):
-        of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
-        of(spent.proposer)["costs"].update(spent.costs)
+    for turns in turns_by_proposer(connection, row):
+        fields = fields_of(turns.proposer)
+        fields.update(episodes=turns.episodes, turns=turns.turns)
+        fields["costs"].update(turns.costs)
     for group in proposal_counts(connection, row):
+        fields = fields_of(group.proposer)
         kind = "duplicates" if group.status == "duplicate" else group.status
-        for name in ("proposals", kind, *(["readable"] if group.readable else [])):
-            of(group.proposer)[name] += group.n
-    paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
-    for got in results_by_proposer(connection, row, paid):
-        settled = {"hits": got.hits, "hits_in_seeds": got.hits_in_seeds, "utility": got.utility}
-        of(got.proposer).update(settled, verified=got.paid)
-    for who, resource, amount in costs_of_jobs(connection, row):
-        of(who)["costs"].update({resource: amount})
-    for totals in figures.values():
-        if seconds := totals["costs"]["core_seconds"]:
-            totals["hits_per_core_hour"] = 3600 * totals["hits"] / seconds
-    listed = [ProposerResults(**totals) for totals in figures.values()]
-    return tuple(sorted(listed, key=lambda m: (-m.hits, -(m.utility or 0.0), -m.new, m.proposer)))
+        fields["proposals"] += group.n
+        fields[kind] += group.n
+        if group.readable:
+            fields["readable"] += group.n
+    paid_positions = [rung.position for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
+    first_paid = paid_positions[0] if paid_positions else 0
+    for result in results_by_proposer(connection, row, first_paid):
+        fields = fields_of(result.proposer)
+        fields.update(hits=result.hits, hits_in_seeds=result.hits_in_seeds, utility=result.utility)
+        fields["verified"] = result.paid
+    for proposer, resource, amount in costs_of_jobs(connection, row):
+        fields_of(proposer)["costs"].update({resource: amount})
+    for fields in fields_by_proposer.values():
+        fields["hits_per_core_hour"] = _per_core_hour(fields["hits"], fields["costs"]["core_seconds"])
+    listed = [ProposerResults(**fields) for fields in fields_by_proposer.values()]
+    return tuple(
+        sorted(listed, key=lambda result: (-result.hits, -(result.utility or 0.0), -result.new, result.proposer))
+    )
+
+
+def _per_core_hour(hits: int, core_seconds: float) -> float | None:
+    """Returns the hits per core-hour; None without a cost."""
+    return 3600 * hits / core_seconds if core_seconds else None
 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
     hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""
-    seconds = figures.costs.get("core_seconds")
+    core_seconds = figures.costs.get("core_seconds")
+    booked = f", {cost(core_seconds)} booked for its candidates and turns" if core_seconds else ""
     return (
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
-        f"{figures.refused} refused; {figures.verified} answered by a paid rung{hits}"
-        + (f", {cost(seconds)} booked for its candidates and turns" if seconds else "")
+        f"{figures.refused} refused; {figures.verified} answered by a paid rung{hits}{booked}"
     )
 
 
 def progress(
     connection: Connection, row: CampaignRow, among: Sequence[ProposerResults]
 ) -> dict[str, list[ProgressStep]]:
-    """Returns the chart's lines for at most `DRAWN` of these proposers, in their order; none for a single proposer."""
+    """Returns the chart's lines for at most `MAX_LINES` of these proposers, in their order; none for a single
+    proposer."""
     if len(among) < 2:
         return {}
     terminal = next(rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"])
     steps = {who or PEOPLE: own for who, own in progress_by_proposer(connection, row, terminal).items()}
-    drawn = [figures.proposer for figures in among if figures.costs.get("core_seconds") and figures.proposer in steps]
-    return {who: steps[who] for who in drawn[:DRAWN]}
+    with_cost = [figures.proposer for figures in among if figures.costs.get("core_seconds")]
+    drawn = [proposer for proposer in with_cost if proposer in steps]
+    return {proposer: steps[proposer] for proposer in drawn[:MAX_LINES]}
 
 
-BINS = 10  # number of bins over a proposer's episodes
+MAX_BINS = 10  # bins over a proposer's episodes
 
 
 def in_words(name: str, value: float, error: float, units: Units) -> str:
@@ -131,26 +145,35 @@ class PredictionAccuracy:
     proposer: str
     record: PredictionRecord = field(default_factory=PredictionRecord)
     bins: list[Bin] = field(default_factory=list)
-    """The proposer's episodes that have an answer, in order."""
+    """The bins of the proposer's episodes that have an answer, in order."""
+
+
+SortKey = tuple[bool, int, str, str]
+"""(whether the rung is not the terminal one, its position with a minus sign, property, proposer), in the order
+wanted."""
 
 
 def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
     """Returns the scores of all predictions, the terminal rung first, then from the highest rung down, by property and
     proposer. The bins of episodes show whether a proposer learns."""
-    records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
-    bins: dict[tuple[tuple[bool, int, str, str], int], Bin] = {}
-    spans = episode_numbers(connection, row)
+    accuracies: dict[SortKey, PredictionAccuracy] = {}
+    bins: dict[tuple[SortKey, int], Bin] = {}
+    episode_ranges = episode_numbers(connection, row)
     for rung, name, prediction, *numbers in answered(connection, row, predictions_made(connection, row)):
-        who = prediction.proposer or PEOPLE
-        key = (rung.name != row.spec["terminal"], -rung.position, name, who)
-        if key not in records:
-            records[key] = PredictionAccuracy(rung.name, name, unit_of(name, row.units), who)
-        first, last = spans.get(who, (0, 0))
-        width = math.ceil((last - first + 1) / BINS)
-        begin = first if (n := prediction.episode) is None else n - (n - first) % width
-        of_bin = bins.setdefault((key, begin), Bin(begin, min(begin + width - 1, last), PredictionRecord())).record
-        for record in (records[key].record, of_bin):
-            record.add(*numbers)
-    for (key, _), episodes in sorted(bins.items()):
-        records[key].bins.append(episodes)
-    return [accuracy for _, accuracy in sorted(records.items())]
+        proposer = prediction.proposer or PEOPLE
+        key = (rung.name != row.spec["terminal"], -rung.position, name, proposer)
+        if key not in accuracies:
+            accuracies[key] = PredictionAccuracy(rung.name, name, unit_of(name, row.units), proposer)
+        first, last = episode_ranges.get(proposer, (0, 0))
+        width = math.ceil((last - first + 1) / MAX_BINS)
+        bin_first = first
+        if prediction.episode is not None:
+            bin_first = prediction.episode - (prediction.episode - first) % width
+        if (key, bin_first) not in bins:
+            bin_last = min(bin_first + width - 1, last)
+            bins[key, bin_first] = Bin(bin_first, bin_last, PredictionRecord())
+        accuracies[key].record.add(*numbers)
+        bins[key, bin_first].record.add(*numbers)
+    for key, bin_first in sorted(bins):
+        accuracies[key].bins.append(bins[key, bin_first])
+    return [accuracies[key] for key in sorted(accuracies)]

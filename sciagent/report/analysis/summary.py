@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Synthesis(NamedTuple):
-    """The answer."""
+    """The answer to "Can it be made?"."""
 
     figure: str
     """The answer in a few words."""
@@ -37,9 +37,10 @@ class Synthesis(NamedTuple):
 
 def synthesis(best: Sequence[Card]) -> Synthesis:
     """Returns the answer for the hits among the best candidates, or for all of them if none is a hit."""
-    cards = [card for card in best if card.candidate.hit] or list(best)
-    of = many(len(cards), "hit" if cards and cards[0].candidate.hit else "candidate")
-    parts = list(_parts(cards, of))
+    hits = [card for card in best if card.candidate.hit]
+    cards = hits or list(best)
+    counted_cards = many(len(cards), "hit" if hits else "candidate")
+    parts = list(_parts(cards, counted_cards))
     figures = [figure for figure, _ in parts if figure]
     lines = [line for _, line in parts]
     if not figures:
@@ -47,20 +48,30 @@ def synthesis(best: Sequence[Card]) -> Synthesis:
     return Synthesis(figures[-1] if figures else "not asked", lines)
 
 
-def _parts(cards: Sequence[Card], of: str) -> Iterator[tuple[str, str]]:
-    """Yields figures and sentences; the last figure counts, and a part without one has an empty text. of: the cards."""
-    if scores := _values(cards, SA_SCORE):
-        ends = dict.fromkeys(f"{end:.1f}" for end in (min(scores), max(scores)))
-        line = f"Of {of} shown below; 1 is easy, 10 is hard. It is a heuristic of the structure, not a route."
-        yield f"SA score {' to '.join(ends)}", line
-    if steps := _values(cards, SYNTHESIS_STEPS):
-        yield f"{len(steps)} of {of} with a route", f"The shortest route has {many(int(min(steps)), 'step')}."
-    if available := _values(cards, PURCHASABLE):
-        n = sum(value > 0 for value in available)
-        verb = "is" if n < 2 else "are"
-        yield "", f"{n or 'None'} of {len(available)} {verb} in the file of what can be bought."
-    if n := sum(card.candidate.in_seeds for card in cards):
-        yield "", f"{n} of {of} {'was' if n == 1 else 'were'} in your own file."
+def _parts(cards: Sequence[Card], counted_cards: str) -> Iterator[tuple[str, str]]:
+    """Yields (figure, sentence); the last figure counts, and a part without a figure has an empty text.
+
+    counted_cards: number of the cards with a noun, such as `3 hits`.
+    """
+    scores = _values(cards, SA_SCORE)
+    if scores:
+        lowest = f"{min(scores):.1f}"
+        highest = f"{max(scores):.1f}"
+        figure = f"SA score {lowest}" if lowest == highest else f"SA score {lowest} to {highest}"
+        scale = "1 is easy, 10 is hard. It is a heuristic of the structure, not a route."
+        yield figure, f"Of {counted_cards} shown below; {scale}"
+    steps = _values(cards, SYNTHESIS_STEPS)
+    if steps:
+        figure = f"{len(steps)} of {counted_cards} with a route"
+        yield figure, f"The shortest route has {many(int(min(steps)), 'step')}."
+    available = _values(cards, PURCHASABLE)
+    if available:
+        n_purchasable = len([value for value in available if value > 0])
+        verb = "is" if n_purchasable < 2 else "are"
+        yield "", f"{n_purchasable or 'None'} of {len(available)} {verb} in the file of what can be bought."
+    n_seeds = len([card for card in cards if card.candidate.in_seeds])
+    if n_seeds:
+        yield "", f"{n_seeds} of {counted_cards} {'was' if n_seeds == 1 else 'were'} in your own file."
 
 
 def _values(cards: Sequence[Card], prop: Property) -> list[float]:
@@ -98,14 +109,12 @@ def answers(
     measured: Sequence[Compared] = (),
 ) -> list[QuestionAnswered]:
     """Returns the answers. pairs: rungs against the next; measured: imported values against rungs."""
-    made = [QuestionAnswered("Can it be made?", *synthesis(best))] if subject_of(row.spec["subject"]).synthesis else []
-    return [
-        _found(row, status, passages, best),
-        _sure(row, status, table, pairs, best, judged, measured),
-        *made,
-        _cost(status, spending, row),
-        _thrown_away(rejections, unread),
-    ]
+    answered = [_found(row, status, passages, best), _sure(row, status, table, pairs, best, judged, measured)]
+    if subject_of(row.spec["subject"]).synthesis:
+        answered.append(QuestionAnswered("Can it be made?", *synthesis(best)))
+    answered.append(_cost(status, spending, row))
+    answered.append(_thrown_away(rejections, unread))
+    return answered
 
 
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
@@ -123,21 +132,27 @@ def _found(
     lines = [f"{counts}, {left} left: neither verified nor dropped." if left else f"{counts}, none left."]
     figure = f"{n} verified"
     if row.has_limits:
-        figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
-    if seeds := sum(c.candidate.hit and c.candidate.in_seeds for c in best):
-        lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
+        no_hit = "no hit" if n else "no hit yet"
+        figure = many(status.hits, "hit") if status.hits else no_hit
+    n_seeds = len([card for card in best if card.candidate.hit and card.candidate.in_seeds])
+    if n_seeds:
+        lines.append(f"{many(n_seeds, 'hit')} among the best {'was' if n_seeds == 1 else 'were'} in the seeds.")
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
-    lines += _best(best) or ([] if n else ["Nothing has been verified at the terminal rung yet."])
+    sentences_on_best = _best(best)
+    if not sentences_on_best and not n:
+        lines.append("Nothing has been verified at the terminal rung yet.")
+    lines += sentences_on_best
     lines += _level(row, best, passages)
     return QuestionAnswered("What was found?", figure, lines)
 
 
 def _best(best: Sequence[Card]) -> list[str]:
     """Returns sentences on the best candidate that is a hit or has a utility."""
-    top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
-    if top is None or not top.headline:
+    ranked = [card for card in best if card.candidate.hit or card.candidate.utility is not None]
+    if not ranked or not ranked[0].headline:
         return []
+    top = ranked[0]
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
     sentences = [f"Best: {top.candidate.label} with {values}."]
     utility = top.candidate.utility
@@ -239,15 +254,17 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
 def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:
     total = spending.total
     lines = [f"{duration(status.spent['wall_minutes'] * 60)} on the clock."]
-    if status.state == CampaignState.RUNNING and (left := time_left(status, row.spec.get("workers") or 1)):
-        lines.append(f"{left[0].upper()}{left[1:]}.")
+    if status.state == CampaignState.RUNNING:
+        remaining = time_left(status, row.spec.get("workers") or 1)
+        if remaining:
+            lines.append(f"{remaining[0].upper()}{remaining[1:]}.")
     if status.hits:
         lines.append(f"{cost(total / status.hits)} a hit.")
     if total:
         if spending.wasted:
             lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
-        dear = max(spending.by_rung, key=spending.cost)
-        lines.append(f"{dear} took {spending.cost(dear) / total:.0%}.")
+        dearest = max(spending.by_rung, key=spending.cost)
+        lines.append(f"{dearest} took {spending.cost(dearest) / total:.0%}.")
     if status.reused:
         lines.append(f"{many(status.reused, 'answer')} reused at no cost.")
     return QuestionAnswered("What did it cost?", cost(total) if total else "nothing", lines)

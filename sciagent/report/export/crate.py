@@ -1,8 +1,9 @@
-"""A campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report, geometries, series, provenance.
+"""Exports a campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report, geometries, series, provenance.
 
 Source: RO-Crate Metadata Specification 1.1, https://w3id.org/ro/crate/1.1
 
-The campaign can be run again from it: it holds input files, imported values, versions and commands.
+The first half of the module collects what is needed to run the campaign again: input files, imported values, versions
+and commands. `write_crate` in the second half writes the crate; `author` and `licence` parse its options.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import platform
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -32,16 +33,20 @@ from sciagent.report.export import parquet
 from sciagent.report.export.sheet import series_files, write_csv
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
-from sciagent.report.parts.candidates import CARDS
-from sciagent.report.parts.table import PAGE
+from sciagent.report.parts.candidates import MAX_CARDS
+from sciagent.report.parts.table import PAGE_ROWS
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import best_candidates, candidates_in_order, imported_answers, rung_answers
 
-PACKAGES = ("ase", "numpy", "pint", "pyscf", "pyscf-dispersion", "rdkit", "scipy", "tblite")
-SPEC = "campaign.yaml"
-RERUN = "rerun.yaml"
+ENGINE_PACKAGES = ("ase", "numpy", "pint", "pyscf", "pyscf-dispersion", "rdkit", "scipy", "tblite")
+SPEC_FILE = "campaign.yaml"
+"""The campaign file as it was given."""
+RERUN_FILE = "rerun.yaml"
+"""The campaign file with the paths of the crate; it is left out if the given paths hold."""
+CsvCells = tuple[str, str, str, str]
+"""(SMILES, value as typed, unit, uncertainty) of an imported value."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class InputFile:
 
     @property
     def inside(self) -> str:
-        """Path in the crate: the given one; if that is absolute or has `..`, one in the folder `inputs`."""
+        """Path in the crate: the given path, or a path in the folder `inputs` if it is absolute or has `..`."""
         path = PurePosixPath(self.given)
         return f"inputs/{path.name}" if path.is_absolute() or ".." in path.parts else str(path)
 
@@ -66,25 +71,32 @@ def input_files(row: CampaignRow) -> list[InputFile]:
     """Returns the files that the campaign file names and whose hash the ledger knows, in the order of the file."""
     from ruamel.yaml import YAML
 
-    parts = [part for part in _parts(row.spec) if isinstance(part, Mapping)]
-    known = {part["name"]: part["sha256"] for part in parts if {"name", "sha256"} <= part.keys()}
-    found: dict[str, InputFile] = {}
+    mappings = [part for part in _parts(row.spec) if isinstance(part, Mapping)]
+    hashes = {part["name"]: part["sha256"] for part in mappings if "name" in part and "sha256" in part}
+    files: dict[str, InputFile] = {}
     for text in _parts(YAML(typ="safe", pure=True).load(row.source)):
-        if not isinstance(text, str) or text in found or (sha256 := known.get(PurePosixPath(text).name)) is None:
+        if not isinstance(text, str) or text in files:
+            continue
+        sha256 = hashes.get(PurePosixPath(text).name)
+        if sha256 is None:
             continue
         path = Path(row.base) / text
         content = path.read_bytes() if path.is_file() else None
         is_same = content is not None and hashlib.sha256(content).hexdigest() == sha256
-        found[text] = InputFile(text, sha256, content if is_same else None)
-    return list(found.values())
+        files[text] = InputFile(text, sha256, content if is_same else None)
+    return list(files.values())
 
 
 def _parts(part: Any) -> Iterator[Any]:
     """Yields a part of a JSON or YAML document, and all parts inside it, in their order."""
     yield part
-    inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ()
-    for value in inner:
-        yield from _parts(value)
+    inner_parts: Iterable[Any] = ()
+    if isinstance(part, Mapping):
+        inner_parts = part.values()
+    elif isinstance(part, list | tuple):
+        inner_parts = part
+    for inner_part in inner_parts:
+        yield from _parts(inner_part)
 
 
 def rerun_spec(source: str, files: Sequence[InputFile]) -> str | None:
@@ -103,8 +115,7 @@ class ImportedFile:
     """Path in the crate."""
     source: str
     """The file from which they were imported, with the beginning of its SHA-256."""
-    rows: list[tuple[str, str, str, str]]
-    """(SMILES, value as typed, unit, uncertainty) of each value."""
+    rows: list[CsvCells]
     command: str
     """The command that imports them."""
 
@@ -116,30 +127,32 @@ class ImportedFile:
 
 def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFile]:
     """Returns the imported values of the campaign's candidates, as files that `sciagent import` can read."""
-    groups: dict[tuple[str, str, Level], list[tuple[str, str, str, str]]] = {}
-    last = -1
-    while page := candidates_in_order(connection, row, last, PAGE):
-        values = imported_answers(connection, [candidate.id for candidate in page])
+    rows_by_group: dict[tuple[str, str, Level], list[CsvCells]] = {}
+    last_seq = -1
+    while page := candidates_in_order(connection, row, last_seq, PAGE_ROWS):
+        answers = imported_answers(connection, [candidate.id for candidate in page])
         for candidate in page:
-            for answer in values.get(candidate.id, ()):
-                for m in answer.measured:
-                    cells = (candidate.text, *_cells(m.quantity))
-                    groups.setdefault((answer.source, m.property, m.level), []).append(cells)
-        last = page[-1].seq
-    return [_imported_file(n, *group, rows) for n, (group, rows) in enumerate(groups.items(), start=1)]
+            for answer in answers.get(candidate.id, ()):
+                for measured in answer.measured:
+                    group = (answer.source, measured.property, measured.level)
+                    rows_by_group.setdefault(group, []).append(_cells(candidate.text, measured.quantity))
+        last_seq = page[-1].seq
+    numbered = enumerate(rows_by_group.items(), start=1)
+    return [_imported_file(number, *group, rows) for number, (group, rows) in numbered]
 
 
-def _cells(q: Quantity) -> tuple[str, str, str]:
-    """Returns the value as typed, its unit and its uncertainty."""
-    typed, _, unit = (q.as_typed or "").rpartition(" ")
-    value = typed if typed and unit == q.unit else f"{q.censoring.sign}{q.value!r}"
-    return value, q.unit, "" if q.uncertainty is None else repr(q.uncertainty)
+def _cells(smiles: str, quantity: Quantity) -> CsvCells:
+    typed_number, _, typed_unit = (quantity.as_typed or "").rpartition(" ")
+    value = f"{quantity.censoring.sign}{quantity.value!r}"
+    if typed_number and typed_unit == quantity.unit:
+        value = typed_number
+    uncertainty = "" if quantity.uncertainty is None else repr(quantity.uncertainty)
+    return smiles, value, quantity.unit, uncertainty
 
 
-def _imported_file(
-    n: int, source: str, property_name: str, level: Level, rows: list[tuple[str, str, str, str]]
-) -> ImportedFile:
-    name = f"imports/{n:02d}_{property_name}.csv"
+def _imported_file(number: int, source: str, property_name: str, level: Level, rows: list[CsvCells]) -> ImportedFile:
+    """Returns the file of a group of values. number: of the file, from 1."""
+    name = f"imports/{number:02d}_{property_name}.csv"
     words = [
         "sciagent",
         "import",
@@ -150,20 +163,22 @@ def _imported_file(
         "value=uncertainty",
     ]
     for option in ("method", "basis", "phase"):
-        words += [f"--{option}", text] if (text := getattr(level, option)) else []
+        text = getattr(level, option)
+        if text:
+            words += [f"--{option}", text]
     return ImportedFile(name, source, rows, shlex.join(words))
 
 
 def versions(rungs: Sequence[RungProvenance]) -> str:
-    """Returns the versions of sciagent, its engines here, and those that the evidence names, as JSON."""
+    """Returns as JSON the versions of sciagent and the engines of this machine, and those that the evidence names."""
     packages = {"sciagent": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
+    for name in ENGINE_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
-    used = {
-        r.rung.name: {"verifier": r.rung.verifier, "version": r.rung.verifier_version, "engines": r.engines}
-        for r in rungs
-    }
+    used = {}
+    for provenance in rungs:
+        rung = provenance.rung
+        used[rung.name] = {"verifier": rung.verifier, "version": rung.verifier_version, "engines": provenance.engines}
     return json.dumps({"written by": packages, "rungs": used}, indent=2) + "\n"
 
 
@@ -183,15 +198,16 @@ def readme(row: CampaignRow, spec: str, files: Sequence[InputFile], imports: Seq
         "```",
         "",
     ]
-    if spec != SPEC:
-        lines += [f"`{SPEC}` is the campaign as it was given; `{spec}` names its files as they lie here.", ""]
-    gone = "; it was gone or had changed, so it is missing here"
-    lines += [f"- `{file.inside}`: SHA-256 {file.sha256}{gone if file.content is None else ''}" for file in files]
+    if spec != SPEC_FILE:
+        lines += [f"`{SPEC_FILE}` is the campaign as it was given; `{spec}` names its files as they lie here.", ""]
+    for file in files:
+        note = "; it was gone or had changed, so it is missing here" if file.content is None else ""
+        lines.append(f"- `{file.inside}`: SHA-256 {file.sha256}{note}")
     lines += [f"- `{each.name}`: imported from {each.source}" for each in imports]
     return "\n".join(lines).rstrip() + "\n"
 
 
-SPECIFICATION = "1.1"
+SPECIFICATION_VERSION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
 
 
@@ -231,21 +247,24 @@ def write_crate(
     authors: Sequence[Author],
     license_url: str,
 ) -> int:
-    """Writes a folder, or a ZIP if the name ends in .zip. Returns the number of files that it describes."""
+    """Writes a folder, or a ZIP if the name ends in .zip. Returns the number of files that the crate describes.
+
+    Raises UsageError if the target exists.
+    """
     if target.exists():
         raise UsageError(f"{target} exists already; name another, or remove it")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
         inside = Path(folder) / "files"
         inside.mkdir()
         crate = _Crate(connection, row, artifacts, inside).fill(authors, license_url)
-        part = Path(folder) / f"crate{target.suffix}"
+        unfinished = Path(folder) / f"crate{target.suffix}"
         if target.suffix == ".zip":
-            crate.write_zip(part)
+            crate.write_zip(unfinished)
         else:
-            crate.write(part)
-            part.chmod(0o755)
-        part.replace(target)
-    return len([e for e in crate.data_entities if e.type != "Dataset"])
+            crate.write(unfinished)
+            unfinished.chmod(0o755)
+        unfinished.replace(target)
+    return len([entity for entity in crate.data_entities if entity.type != "Dataset"])
 
 
 @dataclass
@@ -257,50 +276,66 @@ class _Crate:
     artifacts: ArtifactStore
     inside: Path
 
-    def fill(self, authors: Sequence[Author], url: str) -> Any:
-        """Returns the whole crate. url: of the licence."""
-        from rocrate.rocrate import ROCrate
-
-        begun = self.row.created_at
-        changed = self.row.updated_at
-        self.crate = ROCrate(version=SPECIFICATION)
-        self.crate.name = f"sciagent campaign {self.row.name}"
-        default = f"Candidates, evidence and report of the campaign {self.row.name}."
-        self.crate.description = self.row.spec.get("description") or default
-        self.crate.datePublished = changed
-        name = url.rsplit("/", 1)[-1]
-        about = {"name": name, "identifier": url, "description": f"Licence {name}: {url}"}
-        self.crate.license = self._entity(url, "CreativeWork", **about)
-        people = [self._entity(a.orcid or f"#author-{i}", "Person", name=a.name) for i, a in enumerate(authors)]
-        self.crate.root_dataset["author"] = _plain(people)
-        steps = of_rungs(self.connection, self.row, rungs(self.connection, self.row.id))
-        spec = self._text(SPEC, self.row.source, "The campaign as it was given", "application/yaml")
-        self._rerun(steps)
+    def fill(self, authors: Sequence[Author], license_url: str) -> Any:
+        """Returns the whole crate, an `ROCrate`."""
+        people = self._describe(authors, license_url)
+        provenance = of_rungs(self.connection, self.row, rungs(self.connection, self.row.id))
+        spec = self._text(SPEC_FILE, self.row.source, "The campaign as it was given", "application/yaml")
+        self._rerun(provenance)
         evidence = self._tables()
         self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
         results = [evidence, *self._geometries(), *self._series()]
         self.crate.mainEntity = evidence
-        for rung in steps:
-            r = rung.rung
-            settings = rung.given["settings"]
-            tools = [self._software(r.verifier, r.verifier_version, f"Verifier of the rung {r.name}")]
-            tools += [self._software(name, versions[-1], "Engine") for name, versions in rung.engines.items()]
-            action = self._entity(
-                f"#rung-{r.name}",
-                "CreateAction",
-                name=f"{r.name}: {r.verifier} {r.verifier_version}",
-                description="; ".join(f"{k} = {setting(v)}" for k, v in settings.items()) or "no settings",
-                startTime=begun.isoformat(),
-                endTime=changed.isoformat(),
-            )
-            action["instrument"] = _plain(tools)
+        for rung_provenance in provenance:
+            action = self._rung_action(rung_provenance)
             action["object"] = spec
             action["result"] = _plain(results)
             action["agent"] = _plain(people)
             self.crate.root_dataset.append_to("mentions", action)
         return self.crate
 
-    def _rerun(self, steps: Sequence[RungProvenance]) -> None:
+    def _describe(self, authors: Sequence[Author], license_url: str) -> list[Any]:
+        """Makes the crate, with name, date, licence and authors, and without files. Returns the authors' entities."""
+        from rocrate.rocrate import ROCrate
+
+        self.crate = ROCrate(version=SPECIFICATION_VERSION)
+        self.crate.name = f"sciagent campaign {self.row.name}"
+        default = f"Candidates, evidence and report of the campaign {self.row.name}."
+        self.crate.description = self.row.spec.get("description") or default
+        self.crate.datePublished = self.row.updated_at
+        licence_name = license_url.rsplit("/", 1)[-1]
+        about = {
+            "name": licence_name,
+            "identifier": license_url,
+            "description": f"Licence {licence_name}: {license_url}",
+        }
+        self.crate.license = self._entity(license_url, "CreativeWork", **about)
+        people = [
+            self._entity(author.orcid or f"#author-{number}", "Person", name=author.name)
+            for number, author in enumerate(authors)
+        ]
+        self.crate.root_dataset["author"] = _plain(people)
+        return people
+
+    def _rung_action(self, provenance: RungProvenance) -> Any:
+        """Returns the action of a rung, with its verifier and engines as instruments."""
+        rung = provenance.rung
+        settings = [f"{name} = {setting(value)}" for name, value in provenance.given["settings"].items()]
+        tools = [self._software(rung.verifier, rung.verifier_version, f"Verifier of the rung {rung.name}")]
+        for name, engine_versions in provenance.engines.items():
+            tools.append(self._software(name, engine_versions[-1], "Engine"))
+        action = self._entity(
+            f"#rung-{rung.name}",
+            "CreateAction",
+            name=f"{rung.name}: {rung.verifier} {rung.verifier_version}",
+            description="; ".join(settings) or "no settings",
+            startTime=self.row.created_at.isoformat(),
+            endTime=self.row.updated_at.isoformat(),
+        )
+        action["instrument"] = _plain(tools)
+        return action
+
+    def _rerun(self, provenance: Sequence[RungProvenance]) -> None:
         """Writes what is needed to run the campaign again: input files, imported values, versions, and the commands."""
         files = input_files(self.row)
         imports = imported_files(self.connection, self.row)
@@ -315,10 +350,12 @@ class _Crate:
             values.write(self.inside / values.name)
             self._file(self.inside / values.name, f"Values imported from {values.source}", "text/csv")
         moved = rerun_spec(self.row.source, files)
+        spec_to_run = SPEC_FILE
         if moved is not None:
-            self._text(RERUN, moved, "The campaign with the paths of this crate", "application/yaml")
-        self._text("versions.json", versions(steps), "Versions of verifiers and engines", "application/json")
-        text = readme(self.row, SPEC if moved is None else RERUN, files, imports)
+            spec_to_run = RERUN_FILE
+            self._text(RERUN_FILE, moved, "The campaign with the paths of this crate", "application/yaml")
+        self._text("versions.json", versions(provenance), "Versions of verifiers and engines", "application/json")
+        text = readme(self.row, spec_to_run, files, imports)
         self._text("README.md", text, "How to read and to run it again", "text/markdown")
 
     def _tables(self) -> Any:
@@ -327,16 +364,16 @@ class _Crate:
         with path.open("w", encoding="utf-8", newline="") as file:
             write_csv(self.connection, self.row, file)
         self._file(path, "Candidates, a row each; columns carry unit and level", "text/csv")
-        texts = {
+        descriptions = {
             "candidates": "Candidates, a row each; units and levels are metadata of columns",
             "evidence": "A row a value: unit, uncertainty, level, verifier, versions",
             "proposals": "All that was proposed, also unreadable texts and duplicates",
         }
         entities = {}
-        for name, text in texts.items():
+        for name, description in descriptions.items():
             path = self.inside / f"{name}.parquet"
             parquet.TABLES[name](self.connection, self.row).write(path)
-            entities[name] = self._file(path, text, "application/vnd.apache.parquet")
+            entities[name] = self._file(path, description, "application/vnd.apache.parquet")
         measured = [
             self._entity(
                 f"#variable-{column.rung}-{column.name}".replace(" ", "_"),
@@ -354,25 +391,26 @@ class _Crate:
 
     def _geometries(self) -> list[Any]:
         """Writes the geometries of the best candidates. Names are made from keys, since verifiers name artifacts."""
-        best = best_candidates(self.connection, self.row, CARDS)
+        best = best_candidates(self.connection, self.row, MAX_CARDS)
         ladder = rungs(self.connection, self.row.id)
         answers = rung_answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
         folder = self.inside / "geometries"
         entities = []
         folder.mkdir()
         for candidate in best:
-            if (stored := table.geometry(self.artifacts, answers.get(candidate.id, []))) is None:
+            stored = table.geometry(self.artifacts, answers.get(candidate.id, []))
+            if stored is None:
                 continue
-            text, form, answer = stored
-            path = folder / f"{candidate.key[:16]}.{form}"
+            text, file_format, answer = stored
+            path = folder / f"{candidate.key[:16]}.{file_format}"
             path.write_text(text, encoding="utf-8")
             description = f"Geometry of {candidate.text} from the rung {answer.rung}, evidence {answer.key}; angstrom"
-            entities.append(self._file(path, description, f"chemical/x-{form}"))
+            entities.append(self._file(path, description, f"chemical/x-{file_format}"))
         return entities
 
     def _series(self) -> list[Any]:
-        """Writes the series of the best candidates as csv; without one there is no folder."""
-        best = best_candidates(self.connection, self.row, CARDS)
+        """Writes the series of the best candidates as CSV; without a series there is no folder."""
+        best = best_candidates(self.connection, self.row, MAX_CARDS)
         folder = self.inside / "series"
         folder.mkdir()
         entities = []
@@ -394,14 +432,17 @@ class _Crate:
         )
 
     def _entity(self, id_: str, kind: str, **properties: Any) -> Any:
+        """Adds an entity that is no file, and returns it."""
         return self.crate.add_or_update_jsonld({"@id": id_, "@type": kind, **properties})
 
     def _text(self, name: str, text: str, description: str, media_type: str) -> Any:
+        """Writes a text file, and returns its entity. name: path in the crate."""
         path = self.inside / name
         path.write_text(text, encoding="utf-8")
         return self._file(path, description, media_type)
 
     def _file(self, path: Path, description: str, media_type: str) -> Any:
+        """Adds a file that lies in the folder `inside`, and returns its entity."""
         name = path.relative_to(self.inside).as_posix()
         about = {"name": name, "description": description, "encodingFormat": media_type}
         return self.crate.add_file(path, dest_path=name, properties=about | {"contentSize": str(path.stat().st_size)})

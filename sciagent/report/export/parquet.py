@@ -1,6 +1,7 @@
-"""Campaigns as Parquet: candidates (a row each), evidence (a row per value) and proposals, streamed in row groups.
+"""Tables of a campaign for Parquet: candidates (a row each), evidence (a row per value) and proposals.
 
-Units and levels are in the metadata of the fields; facts about the whole file are in the metadata of the schema.
+`ArrowRows` holds the rows of a table and writes them in row groups, so that never all rows are in memory. Units and
+levels are in the metadata of the fields; facts about the whole file are in the metadata of the schema.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, name_columns, proposals
+from sciagent.report.parts.table import (
+    FIXED_COLUMNS,
+    PROPOSAL_COLUMNS,
+    Entry,
+    columns,
+    entries,
+    name_columns,
+    proposals,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
-GROUP = 5000  # rows of a row group, which are in memory together
+GROUP_ROWS = 5000  # rows of a row group, which are in memory together
 
 
 @dataclass(frozen=True)
@@ -30,26 +39,26 @@ class ArrowRows:
     rows: Iterable[Mapping[str, Any]]
     """Cells of each row by column; missing cells are null."""
     group: int | None = None
-    """Largest number of rows of a row group; None: GROUP."""
+    """Largest number of rows of a row group; None: GROUP_ROWS."""
 
     def batches(self) -> Iterator[Any]:
-        """Yields `pyarrow.RecordBatch`es of at most that many rows."""
+        """Yields `pyarrow.RecordBatch`es of at most `group` rows."""
         import pyarrow as pa
 
         rows = iter(self.rows)
-        while group := list(islice(rows, self.group or GROUP)):
+        while group := list(islice(rows, self.group or GROUP_ROWS)):
             yield pa.RecordBatch.from_pylist(group, schema=self.schema)
 
     def write(self, path: Path) -> int:
         """Writes a Parquet file with a row group per batch. Returns the number of rows."""
         import pyarrow.parquet as pq
 
-        n = 0
+        n_rows = 0
         with pq.ParquetWriter(path, self.schema, compression="zstd") as writer:
             for batch in self.batches():
                 writer.write_batch(batch)
-                n += batch.num_rows
-        return n
+                n_rows += batch.num_rows
+        return n_rows
 
 
 def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False) -> ArrowRows:
@@ -57,30 +66,34 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
     import pyarrow as pa
 
     wanted = columns(connection, row)
-    kinds = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}
-    fields = [pa.field(name, kinds.get(name, pa.string())) for name in (*name_columns(connection, row), *FIXED)]
-    uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
-    for c in wanted:
-        about = {name: getattr(c, name) for name in ("unit", "level", "rung", "property", "description")}
+    types = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}  # all others are texts
+    names = [*name_columns(connection, row), *FIXED_COLUMNS]
+    fields = [pa.field(name, types.get(name, pa.string())) for name in names]
+    of_uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
+    of_censoring = {"description": "below, above or none"}
+    for column in wanted:
+        label = f"{column.rung}.{column.name}"
+        about = {name: getattr(column, name) for name in ("unit", "level", "rung", "property", "description")}
         fields += [
-            pa.field(f"{c.rung}.{c.name}", pa.float64(), metadata=about),
-            pa.field(f"{c.rung}.{c.name}.uncertainty", pa.float64(), metadata=about | uncertainty),
-            pa.field(f"{c.rung}.{c.name}.censoring", pa.string(), metadata={"description": "below, above or none"}),
+            pa.field(label, pa.float64(), metadata=about),
+            pa.field(f"{label}.uncertainty", pa.float64(), metadata=about | of_uncertainty),
+            pa.field(f"{label}.censoring", pa.string(), metadata=of_censoring),
         ]
 
     def line(entry: Entry) -> Mapping[str, Any]:
         cells = {**entry.named, **entry.fixed}
-        for (rung, name), m in entry.values.items():
-            cells[f"{rung}.{name}"] = m.quantity.value
-            cells[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty
-            cells[f"{rung}.{name}.censoring"] = str(m.quantity.censoring)
+        for (rung, name), measured in entry.values.items():
+            cells[f"{rung}.{name}"] = measured.quantity.value
+            cells[f"{rung}.{name}.uncertainty"] = measured.quantity.uncertainty
+            cells[f"{rung}.{name}.censoring"] = str(measured.quantity.censoring)
         return cells
 
     schema = pa.schema(fields, metadata=table_metadata(row, "candidates"))
     return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted, hits=hits)))
 
 
-EVIDENCE = (
+# (column, type in Arrow, description)
+EVIDENCE_COLUMNS = (
     ("evidence", "string", "key of the evidence"), ("candidate", "string", "key of the candidate"),
     ("text", "string", "SMILES of a molecule, name of a crystal"), ("rung", "string", "rung of this campaign"),
     ("verifier", "string", "what measured or computed it"), ("verifier_version", "string", "its version"),
@@ -103,15 +116,19 @@ EVIDENCE = (
 def evidence_rows(connection: Connection, row: CampaignRow, as_of: int | None = None) -> ArrowRows:
     """Returns a row per value measured by the campaign's rungs; an answer without values has one row.
 
-    as_of: only current evidence up to this watermark; None: all. What was corrected later is missing.
+    as_of: only current evidence up to this watermark, so that evidence that was corrected later is missing; None: all
+    current evidence.
     """
     import pyarrow as pa
 
-    fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
+    fields = [
+        pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE_COLUMNS
+    ]
     return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "evidence")), _evidence(connection, row, as_of))
 
 
 def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> Iterator[Mapping[str, Any]]:
+    """Yields the cells of each row of the evidence, by the names of EVIDENCE_COLUMNS; missing cells are null."""
     for entry in entries(connection, row, ()):
         for a in entry.answers:
             if as_of is not None and a.watermark > as_of:
@@ -138,12 +155,15 @@ def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> It
 
 
 def proposal_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
+    """Returns a row per proposal, with PROPOSAL_COLUMNS."""
     import pyarrow as pa
 
-    fields = [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL]
+    types = {"id": pa.int64(), "turn": pa.int64()}  # all others are texts
+    fields = [pa.field(name, types.get(name, pa.string())) for name in PROPOSAL_COLUMNS]
     return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "proposals")), proposals(connection, row))
 
 
+# {table: function that returns its rows}
 TABLES = {"candidates": candidate_rows, "evidence": evidence_rows, "proposals": proposal_rows}
 
 

@@ -1,7 +1,8 @@
-"""Tables of candidates as files: CSV, an Excel workbook, and one CSV file per series.
+"""Writes tables of candidates: as CSV (`write_csv`) or an Excel workbook (`write_excel`), and one CSV file per series.
 
-The columns of the objectives come first. A workbook has numbers as numbers, texts never as formulas, and pictures of
-the best molecules. Series are those of candidates, such as powder patterns and spectra.
+`chosen_columns` chooses the columns of both tables; the columns of the objectives come first. A workbook has numbers as
+numbers, texts never as formulas, and pictures of the best molecules. A series of a candidate is, for example, a powder
+pattern or a spectrum.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -26,10 +26,10 @@ from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.report.parts.series_charts import StoredSeries, stored_series
 from sciagent.report.parts.table import (
-    FIXED,
+    FIXED_COLUMNS,
     IMPORTED,
-    PAGE,
-    PROPOSAL,
+    PAGE_ROWS,
+    PROPOSAL_COLUMNS,
     Entry,
     MeasuredColumn,
     columns,
@@ -43,10 +43,13 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
 
-ALL = "all"
-FIRST = ("hit", "utility")
-SHORT = ("rung", "reason", "inchikey")
-ABOUT = {
+ALL_COLUMNS = "all"
+"""What a user writes for every column."""
+FIRST_COLUMNS = ("hit", "utility")
+"""Fixed columns behind the structure, before the values."""
+LAST_COLUMNS = ("rung", "reason", "inchikey")
+"""Fixed columns behind the values of the short table."""
+DESCRIPTIONS = {
     "kind": "subject of the campaign",
     "text": "canonical SMILES of a molecule, formula and space group of a crystal",
     "smiles": "structure",
@@ -74,33 +77,51 @@ class SheetColumn:
 def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) -> list[SheetColumn]:
     """Returns the columns of a campaign's table, objectives first.
 
-    asked: None for the names, the structure, the objectives and what became of the candidate; `all`; or names with
-    commas, such as `smiles,dft.homo_lumo_gap,logp`. A property stands for all rungs that measured it. Raises UsageError
-    for an unknown name.
+    asked: names with commas between them, such as `smiles,dft.homo_lumo_gap,logp`. A property stands for all rungs that
+    measured it. `all` asks for every column; None for the names, the structure, the objectives and the fate of the
+    candidate. Raises UsageError for an unknown name.
     """
     named = name_columns(connection, row)
     measured = _objectives_first(row, columns(connection, row))
-    known = [*named, *FIXED, *(f"{c.rung}.{c.name}" for c in measured), *(c.property for c in measured)]
-    complete = asked is not None and asked.strip() == ALL
-    made: dict[str, SheetColumn] = {}
-    for name in _names(row, named, measured, complete) if asked is None or complete else asked.split(","):
-        if (stripped := name.strip()) in known:
-            of_name = _columns(connection, row, stripped, named, measured, complete)
-            made |= {column.heading: column for column in of_name}
-        elif stripped:
+    known = [*named, *FIXED_COLUMNS]
+    known += [_label(column) for column in measured]
+    known += [column.property for column in measured]
+    is_complete = asked is not None and asked.strip() == ALL_COLUMNS
+    if asked is None or is_complete:
+        names = _names(row, named, measured, is_complete)
+    else:
+        names = [text.strip() for text in asked.split(",") if text.strip()]
+    by_heading: dict[str, SheetColumn] = {}
+    for name in names:
+        if name not in known:
             listed = ", ".join(dict.fromkeys(known))
-            hint = did_you_mean(stripped, known)
-            raise UsageError(f'--columns: there is no "{stripped}"{hint}; there are: {listed}')
-    return list(made.values())
+            hint = did_you_mean(name, known)
+            raise UsageError(f'--columns: there is no "{name}"{hint}; there are: {listed}')
+        for column in _columns(connection, row, name, named, measured, is_complete):
+            by_heading[column.heading] = column
+    return list(by_heading.values())
 
 
-def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn], complete: bool) -> list[str]:
-    """Returns the names of the columns of the short or the complete table."""
-    wanted = [o["property"] for o in row.spec.get("objectives", ())]
+def _label(column: MeasuredColumn) -> str:
+    """Returns the name of a measured column, such as `dft.homo_lumo_gap`."""
+    return f"{column.rung}.{column.name}"
+
+
+def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn], is_complete: bool) -> list[str]:
+    """Returns the names of the columns of the short or the complete table. named: columns with names of input files."""
+    wanted = _objectives(row)
     structure = "smiles" if row.spec["subject"] == MOLECULE_KIND else "text"
-    first = [*named, structure, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted)]
-    others = [name for name in FIXED if name not in (structure, *FIRST)] + [f"{c.rung}.{c.name}" for c in measured]
-    return first + (others if complete else list(SHORT))
+    names = [*named, structure, *FIRST_COLUMNS]
+    names += [_label(column) for column in measured if column.property in wanted]
+    if not is_complete:
+        return [*names, *LAST_COLUMNS]
+    names += [name for name in FIXED_COLUMNS if name not in (structure, *FIRST_COLUMNS)]
+    return names + [_label(column) for column in measured]
+
+
+def _objectives(row: CampaignRow) -> list[str]:
+    """Returns the properties of the objectives."""
+    return [objective["property"] for objective in row.spec.get("objectives", ())]
 
 
 def _columns(
@@ -109,31 +130,32 @@ def _columns(
     name: str,
     named: Sequence[str],
     measured: Sequence[MeasuredColumn],
-    complete: bool,
+    is_complete: bool,
 ) -> Iterator[SheetColumn]:
-    """Yields the columns that a name stands for. complete: whether each value has a column for its censoring."""
+    """Yields the columns that a name stands for. is_complete: whether each value has a column for its censoring."""
     if name in named:
         yield SheetColumn(name, "name in the input file", lambda entry: entry.named.get(name) or None)
-    elif name in FIXED:
-        yield SheetColumn(name, ABOUT.get(name, ""), lambda entry: entry.fixed[name])
+    elif name in FIXED_COLUMNS:
+        yield SheetColumn(name, DESCRIPTIONS.get(name, ""), lambda entry: entry.fixed[name])
     for column in measured:
-        if name in (f"{column.rung}.{column.name}", f"{column.rung}.{column.property}", column.property):
-            yield from _measured(column, complete or _is_censored(connection, row, column))
+        if name in (_label(column), f"{column.rung}.{column.property}", column.property):
+            yield from _measured(column, is_complete or _is_censored(connection, row, column))
 
 
 def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:
-    """Returns the columns of objectives' properties, the highest rung first and imported values last, then the others
-    in ladder order."""
-    wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    order = sorted(reversed(measured), key=lambda column: column.rung == IMPORTED)
-    first = list[MeasuredColumn]()
-    for name in wanted:
-        first.extend(column for column in order if column.property == name)
-    return [*first, *(c for c in measured if c not in first)]
+    """Returns the columns of the objectives' properties, then the others in ladder order. Of a property the highest
+    rung comes first, and imported values come last."""
+    from_rungs = [column for column in reversed(measured) if column.rung != IMPORTED]
+    imported = [column for column in reversed(measured) if column.rung == IMPORTED]
+    ordered = list[MeasuredColumn]()
+    for name in _objectives(row):
+        ordered += [column for column in (*from_rungs, *imported) if column.property == name]
+    return ordered + [column for column in measured if column not in ordered]
 
 
 def _measured(column: MeasuredColumn, with_censoring: bool) -> Iterator[SheetColumn]:
     """Yields the columns of a value: the value, its uncertainty, its censoring if asked for, and its level."""
+    # end of the heading: (description, function that returns the cell)
     parts: dict[str, tuple[str, Callable[[Measured], Any]]] = {
         "": (column.level, lambda m: m.quantity.value),
         " uncertainty": (f"standard uncertainty (k = 1) / {column.unit}", lambda m: m.quantity.uncertainty),
@@ -146,8 +168,9 @@ def _measured(column: MeasuredColumn, with_censoring: bool) -> Iterator[SheetCol
             yield SheetColumn(heading, about, partial(_cell, (column.rung, column.name), of_value))
 
 
-def _cell(place: tuple[str, str], of_value: Callable[[Measured], Any], entry: Entry) -> Any:
-    measured = entry.values.get(place)
+def _cell(rung_and_name: tuple[str, str], of_value: Callable[[Measured], Any], entry: Entry) -> Any:
+    """Returns the cell of a candidate in a measured column; None without a value."""
+    measured = entry.values.get(rung_and_name)
     return None if measured is None else of_value(measured)
 
 
@@ -157,7 +180,7 @@ def _censoring(measured: Measured) -> str | None:
 
 
 def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColumn) -> bool:
-    """Returns whether a value of the property, of any source, is only a limit for a candidate of the campaign."""
+    """Returns whether any source gives only a limit of the property for a candidate of the campaign."""
     e = t.current_evidence.c
     q = t.quantity.c
     p = t.property_.c
@@ -178,7 +201,7 @@ def write_csv(
     row: CampaignRow,
     file: IO[str],
     proposed: bool = False,
-    asked: str | None = ALL,
+    asked: str | None = ALL_COLUMNS,
     hits: bool = False,
 ) -> int:
     """Writes a row per candidate in order of arrival, or per proposal. Returns the number of rows.
@@ -186,15 +209,25 @@ def write_csv(
     asked: see `chosen_columns`. hits: whether only hits are written. A measured value has a column
     `rung.property [unit]`, followed by its uncertainty, censoring and level.
     """
-    of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
-    n = 0
+    lines = _proposal_lines(connection, row) if proposed else _candidate_lines(connection, row, asked, hits)
     writer = csv.writer(file)
-    for n, line in enumerate(of_proposals if proposed else _lines(connection, row, asked, hits)):  # noqa: B007
+    n_lines = 0
+    for line in lines:
         writer.writerow([harmless(cell) for cell in line])
-    return n
+        n_lines += 1
+    return n_lines - 1  # without the headings
 
 
-def _lines(connection: Connection, row: CampaignRow, asked: str | None, hits: bool) -> Iterator[Sequence[Any]]:
+def _proposal_lines(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
+    """Yields the headings, then the cells of each proposal."""
+    yield PROPOSAL_COLUMNS
+    for proposal in proposals(connection, row):
+        yield list(proposal.values())
+
+
+def _candidate_lines(
+    connection: Connection, row: CampaignRow, asked: str | None, hits: bool
+) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted = chosen_columns(connection, row, asked)
     yield [column.heading for column in wanted]
@@ -202,11 +235,12 @@ def _lines(connection: Connection, row: CampaignRow, asked: str | None, hits: bo
         yield [column.cell(entry) for column in wanted]
 
 
-PICTURES = 500  # rows with a picture, the best first
-MOST = 1_000_000  # rows of a worksheet
-WIDTH = 180
-HEIGHT = 130  # pixels of a picture
-_MAX_TEXT = 32_000  # characters of a cell
+MAX_PICTURES = 500  # rows with a picture, the best first
+MAX_ROWS = 1_000_000  # rows of a worksheet
+PICTURE_WIDTH = 180  # pixels
+PICTURE_HEIGHT = 130  # pixels
+BOND_LENGTH = 22  # pixels
+_MAX_CELL_TEXT = 32_000  # characters
 
 
 def write_excel(
@@ -222,8 +256,8 @@ def write_excel(
     lines = []
     for entry in entries(connection, row, columns(connection, row), hits=hits):
         lines.append((entry.candidate.id, entry.candidate.text, [column.cell(entry) for column in wanted]))
-        if len(lines) > MOST:
-            raise UsageError(f"a worksheet holds {MOST} candidates; write a .csv or .parquet file, or take --hits")
+        if len(lines) > MAX_ROWS:
+            raise UsageError(f"a worksheet holds {MAX_ROWS} candidates; write a .csv or .parquet file, or take --hits")
     ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, hits))}
     lines.sort(key=lambda line: ranks[line[0]])
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
@@ -237,32 +271,46 @@ def write_excel(
 def _candidates(
     book: Any, row: CampaignRow, wanted: Sequence[SheetColumn], lines: Sequence[tuple[str, list[Any]]]
 ) -> None:
+    """Adds the sheet of the candidates. lines: (structure as text, cells) of each row."""
     sheet = book.add_worksheet("candidates")
     bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
     middle = book.add_format({"valign": "vcenter"})
-    pictures = row.spec["subject"] == MOLECULE_KIND
-    headings = [*(["structure"] if pictures else []), *(column.heading for column in wanted)]
+    has_pictures = row.spec["subject"] == MOLECULE_KIND
+    headings = ["structure"] if has_pictures else []
+    headings += [column.heading for column in wanted]
     for place, heading in enumerate(headings):
+        width = 26 if heading == "structure" else min(40, max(12, len(heading) * 0.6))  # in characters
         sheet.write_string(0, place, heading, bold)
-        sheet.set_column(place, place, 26 if heading == "structure" else min(40, max(12, len(heading) * 0.6)), middle)
-    for n, (text, cells) in enumerate(lines, start=1):
-        if pictures and n <= PICTURES and (image := png(text)):
-            sheet.set_row_pixels(n, HEIGHT + 4)
-            where = {"image_data": io.BytesIO(image), "x_offset": 2, "y_offset": 2, "object_position": 1}
-            sheet.insert_image(n, 0, "structure.png", where | {"description": text})
-        for place, cell in enumerate(cells, start=int(pictures)):
-            sheet.write(n, place, cell[:_MAX_TEXT] if isinstance(cell, str) else cell)
-    sheet.freeze_panes(1, 2 if pictures else 1)
+        sheet.set_column(place, place, width, middle)
+    first_place = 1 if has_pictures else 0
+    for line_number, (text, cells) in enumerate(lines, start=1):
+        if has_pictures and line_number <= MAX_PICTURES:
+            _insert_picture(sheet, line_number, text)
+        for place, cell in enumerate(cells, start=first_place):
+            sheet.write(line_number, place, cell[:_MAX_CELL_TEXT] if isinstance(cell, str) else cell)
+    sheet.freeze_panes(1, first_place + 1)
     sheet.autofilter(0, 0, max(len(lines), 1), max(len(headings) - 1, 0))
 
 
+def _insert_picture(sheet: Any, line_number: int, text: str) -> None:
+    """Inserts the picture of a molecule into the first column, if it can be drawn. text: SMILES."""
+    image = png(text)
+    if image is None:
+        return
+    sheet.set_row_pixels(line_number, PICTURE_HEIGHT + 4)
+    options = {"image_data": io.BytesIO(image), "x_offset": 2, "y_offset": 2, "object_position": 1}
+    sheet.insert_image(line_number, 0, "structure.png", options | {"description": text})
+
+
 def _explanations(book: Any, row: CampaignRow, wanted: Sequence[SheetColumn]) -> None:
+    """Adds a sheet with facts about the campaign and the description of each column."""
     sheet = book.add_worksheet("columns")
     sheet.set_column(0, 1, 60)
-    facts = [("campaign", row.name), ("state", str(row.state)), ("written by", f"sciagent {__version__}"), ("", "")]
-    for n, pair in enumerate([*facts, *((column.heading, column.about) for column in wanted)]):
-        for place, text in enumerate(pair):
-            sheet.write_string(n, place, text)
+    pairs = [("campaign", row.name), ("state", str(row.state)), ("written by", f"sciagent {__version__}"), ("", "")]
+    pairs += [(column.heading, column.about) for column in wanted]
+    for line_number, (name, text) in enumerate(pairs):
+        sheet.write_string(line_number, 0, name)
+        sheet.write_string(line_number, 1, text)
 
 
 def png(text: str) -> bytes | None:
@@ -274,9 +322,9 @@ def png(text: str) -> bytes | None:
 
     try:
         mol = rdMolDraw2D.PrepareMolForDrawing(Chem.RemoveHs(parse_molecule(text).mol), kekulize=True)
-        drawer = rdMolDraw2D.MolDraw2DCairo(WIDTH, HEIGHT)
+        drawer = rdMolDraw2D.MolDraw2DCairo(PICTURE_WIDTH, PICTURE_HEIGHT)
         options: Any = drawer.drawOptions()
-        options.fixedBondLength = 22
+        options.fixedBondLength = BOND_LENGTH
         drawer.DrawMolecule(mol)
         drawer.FinishDrawing()
     except (SciagentError, ValueError, RuntimeError):
@@ -296,10 +344,10 @@ def write_series(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, folder: Path, hits: bool = False
 ) -> int:
     """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
-    n = 0
-    for page in candidate_pages(connection, row, PAGE, hits):
-        n += sum(1 for _ in series_files(connection, row, artifacts, page, folder))
-    return n
+    n_files = 0
+    for page in candidate_pages(connection, row, PAGE_ROWS, hits):
+        n_files += len(list(series_files(connection, row, artifacts, page, folder)))
+    return n_files
 
 
 def series_files(
@@ -309,15 +357,17 @@ def series_files(
     candidates: Sequence[RankedCandidate],
     folder: Path,
 ) -> Iterator[SeriesFile]:
-    """Writes the series of these candidates and yields them; the names are made from keys, rungs and evidence."""
+    """Writes the series of these candidates and yields them. A file is named by the candidate's key and the rung; the
+    key of the evidence and a number follow where that name is taken."""
     answers = rung_answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
     for candidate in candidates:
-        taken: set[str] = set()
+        taken_names: set[str] = set()
         for stored in stored_series(artifacts, answers.get(candidate.id, [])):
             rung = re.sub(r"\W", "_", stored.answer.rung)
             name = f"{candidate.key[:16]}-{rung}"
-            name = name if name not in taken else f"{name}-{stored.answer.key[:8]}-{len(taken)}"
-            taken.add(name)
+            if name in taken_names:
+                name = f"{name}-{stored.answer.key[:8]}-{len(taken_names)}"
+            taken_names.add(name)
             path = folder / f"{name}.csv"
             with path.open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerows(stored.series.rows())

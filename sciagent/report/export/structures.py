@@ -1,9 +1,8 @@
-"""Structures of a campaign as files of other programs: SD for molecules, CIF for crystals, and an ASE database for
-both.
+"""Writes the structures of a campaign as files of other programs: SD for molecules (`write_sdf`), CIF for crystals
+(`write_cif`), and an ASE database for both (`write_ase`).
 
-The geometry is what a rung stored, else the structure as it was proposed; in an SD file, 2D coordinates. An ASE
-database has a row for each candidate with a geometry, its values as pairs and data. A CIF file has a data block per
-candidate.
+The geometry is the last that a rung stored. Without one, an SD file has 2D coordinates, and the others the structure as
+it was proposed. An ASE database has a row for each candidate with a geometry, and a CIF file a data block.
 """
 
 from __future__ import annotations
@@ -22,17 +21,20 @@ from sciagent import __version__
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.quantities import show
+from sciagent.domain.quantities import Censoring, show
 from sciagent.errors import SciagentError, UsageError
-from sciagent.report.parts.table import FIXED, Entry, MeasuredColumn, columns, entries, geometry, nested
+from sciagent.report.parts.table import FIXED_COLUMNS, Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import ArtifactStore
 
-# allowed bond lengths, as multiples of the sum of covalent radii; a little wider than the engines' limits
-LONGEST = 1.45
-SHORTEST = 0.55
-TAGS = tuple(name for name in FIXED if name not in ("kind", "text"))
-"""The fixed columns that are tags; in an SD file all are molecules, and their text is the SMILES."""
+# Bond lengths that are allowed, as multiples of the sum of covalent radii; a little wider than the engines' limits.
+LONGEST_BOND = 1.45
+SHORTEST_BOND = 0.55
+FLAT = "2D"
+"""Origin of coordinates that no rung stored."""
+TAG_COLUMNS = tuple(name for name in FIXED_COLUMNS if name not in ("kind", "text"))
+"""The fixed columns that are tags. In an SD file every kind is a molecule, and every text a SMILES, so both are left
+out."""
 
 
 def write_sdf(
@@ -43,22 +45,24 @@ def write_sdf(
     The title is the candidate's name, else its InChIKey. Tags: the names, the fixed columns; for each value
     `rung.property [unit]`, and its uncertainty, censoring and level.
     """
-    if (subject := row.spec["subject"]) != MOLECULE_KIND:
+    subject = row.spec["subject"]
+    if subject != MOLECULE_KIND:
         many = subject_of(subject).words.many
         raise UsageError(f"an SD file holds molecules; export {many} with --format ase or cif")
     from rdkit import Chem
 
-    written = 0
-    solid = 0
+    n_written = 0
+    n_with_geometry = 0
     with Chem.SDWriter(file) as writer:
         for entry in entries(connection, row, columns(connection, row), hits=hits):
             mol, source = _with_coordinates(entry, artifacts)
             for name, value in _tags(entry, source).items():
                 mol.SetProp(name, value)
             writer.write(mol)
-            written += 1
-            solid += source != "2D"
-    return written, solid
+            n_written += 1
+            if source != FLAT:
+                n_with_geometry += 1
+    return n_written, n_with_geometry
 
 
 def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]:
@@ -67,12 +71,15 @@ def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]
     from rdkit.Chem import rdDepictor
 
     molecule = Molecule.from_payload(entry.candidate.payload)
-    text, form, answer = geometry(artifacts, entry.answers) or ("", "", None)
-    if answer is not None and form == "xyz" and (mol := placed(molecule, text)) is not None:
-        return mol, f"{answer.rung}, evidence {answer.key}"
+    stored = geometry(artifacts, entry.answers)
+    if stored is not None:
+        text, file_format, answer = stored
+        mol_with_geometry = placed(molecule, text) if file_format == "xyz" else None
+        if mol_with_geometry is not None:
+            return mol_with_geometry, f"{answer.rung}, evidence {answer.key}"
     mol = Chem.Mol(molecule.mol)
     rdDepictor.Compute2DCoords(mol)
-    return mol, "2D"
+    return mol, FLAT
 
 
 def placed(molecule: Molecule, xyz: str) -> Any | None:
@@ -88,7 +95,8 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
     mol = Chem.AddHs(molecule.mol)
     lines = xyz.splitlines()
     try:
-        rows = [line.split() for line in lines[2 : 2 + int(lines[0])]]
+        n_atoms = int(lines[0])
+        rows = [line.split() for line in lines[2 : 2 + n_atoms]]  # line 1 is a comment
         symbols = [row[0].capitalize() for row in rows]
         positions = np.array([row[1:4] for row in rows], dtype=float)
     except (IndexError, ValueError):
@@ -99,30 +107,35 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
     conformer.Set3D(True)
     conformer.SetPositions(positions)
     mol.AddConformer(conformer, assignId=True)
-    radius = Chem.GetPeriodicTable().GetRcovalent
+    covalent_radius = Chem.GetPeriodicTable().GetRcovalent
     for bond in mol.GetBonds():
         a = bond.GetBeginAtom()
         b = bond.GetEndAtom()
         length = GetBondLength(mol.GetConformer(), a.GetIdx(), b.GetIdx())
-        if not SHORTEST <= length / (radius(a.GetAtomicNum()) + radius(b.GetAtomicNum())) <= LONGEST:
+        usual_length = covalent_radius(a.GetAtomicNum()) + covalent_radius(b.GetAtomicNum())
+        if not SHORTEST_BOND <= length / usual_length <= LONGEST_BOND:
             return None
     return mol
 
 
 def _tags(entry: Entry, source: str) -> dict[str, str]:
-    tags = {"_Name": one_line(entry.candidate.name or entry.candidate.inchikey or entry.candidate.key)}
+    """Returns {tag: text}; `_Name` is the title. source: origin of the coordinates."""
+    candidate = entry.candidate
+    tags = {"_Name": one_line(candidate.name or candidate.inchikey or candidate.key)}
     tags |= {name: one_line(text) for name, text in entry.named.items() if text}
-    tags |= {name: one_line(entry.fixed[name]) for name in TAGS if entry.fixed[name] not in (None, "")}
-    tags |= {name: str(getattr(entry.candidate, name)) for name in ("charge", "multiplicity")} | {"geometry": source}
-    for (rung, name), m in entry.values.items():
-        q = m.quantity
+    tags |= {name: one_line(entry.fixed[name]) for name in TAG_COLUMNS if entry.fixed[name] not in (None, "")}
+    tags["charge"] = str(candidate.charge)
+    tags["multiplicity"] = str(candidate.multiplicity)
+    tags["geometry"] = source
+    for (rung, name), measured in entry.values.items():
+        quantity = measured.quantity
         label = f"{rung}.{name}"
-        tags[f"{label} [{q.unit}]"] = repr(q.value)
-        if q.uncertainty is not None:
-            tags[f"{label} uncertainty [{q.unit}]"] = repr(q.uncertainty)
-        if q.censoring != "none":
-            tags[f"{label} censoring"] = str(q.censoring)
-        tags[f"{label} level"] = one_line(m.level.label)
+        tags[f"{label} [{quantity.unit}]"] = repr(quantity.value)
+        if quantity.uncertainty is not None:
+            tags[f"{label} uncertainty [{quantity.unit}]"] = repr(quantity.uncertainty)
+        if quantity.censoring is not Censoring.NONE:
+            tags[f"{label} censoring"] = str(quantity.censoring)
+        tags[f"{label} level"] = one_line(measured.level.label)
     return tags
 
 
@@ -132,22 +145,28 @@ def one_line(value: Any) -> str:
 
 
 def atoms_of(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
-    """Returns an ASE Atoms (angstrom) from a stored geometry, else of the structure as proposed, and its origin; None
-    without coordinates."""
+    """Returns ASE Atoms (angstrom) and their origin: a stored geometry, else the structure as proposed.
+
+    Returns (None, "") without coordinates.
+    """
     from ase.io import read
 
-    if geometry_file := geometry(artifacts, entry.answers):
-        text, form, answer = geometry_file
+    stored = geometry(artifacts, entry.answers)
+    if stored is not None:
+        text, file_format, answer = stored
         with suppress(ValueError, IndexError, KeyError, OSError):
-            return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
+            return read(io.StringIO(text), format=file_format), f"{answer.rung}, evidence {answer.key}"
     with suppress(SciagentError):
-        if (atoms := subject_of(entry.candidate.kind).atoms(entry.candidate.payload)) is not None:
-            return atoms, "as proposed"
+        atoms = subject_of(entry.candidate.kind).atoms(entry.candidate.payload)
+        if atoms is not None:
+            return atoms, AS_PROPOSED
     return None, ""
 
 
-BATCH = 500  # rows of a transaction
-SHOWN = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
+AS_PROPOSED = "as proposed"
+"""Origin of a structure that no rung has relaxed."""
+TRANSACTION_ROWS = 500
+PAIR_FIELDS = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
 
 
 def write_ase(
@@ -163,53 +182,59 @@ def write_ase(
     wanted = columns(connection, row)
     keys = _keys(wanted)
     database = connect(str(path), type="db", append=False, use_lock_file=False)
-    written = 0
-    without = 0
+    n_written = 0
+    n_without_geometry = 0
     stream = entries(connection, row, wanted, hits=hits)
     with database:
         pass  # a database without a row is valid, too
-    while batch := list(islice(stream, BATCH)):
+    while batch := list(islice(stream, TRANSACTION_ROWS)):
         with database:
             for entry in batch:
                 atoms, source = atoms_of(entry, artifacts)
                 if atoms is None:
-                    without += 1
+                    n_without_geometry += 1
                     continue
                 database.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
-                written += 1
+                n_written += 1
+    key_descriptions = {}
+    for column in wanted:
+        title = f"{column.rung}: {column.property}"
+        description = f"{column.description}; level {column.level}"
+        key_descriptions[keys[column.rung, column.name]] = (title, description, column.unit)
     database.metadata = {
         "title": row.name,
         "sciagent": __version__,
         "spec_hash": row.spec_hash,
-        "key_descriptions": {
-            keys[c.rung, c.name]: (f"{c.rung}: {c.property}", f"{c.description}; level {c.level}", c.unit)
-            for c in wanted
-        },
+        "key_descriptions": key_descriptions,
     }
-    return written, without
+    return n_written, n_without_geometry
 
 
 def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
-    """Returns unique names that ASE accepts: letters, digits and underscores, not starting with a digit."""
-    names: dict[tuple[str, str], str] = {}
-    for c in wanted:
-        name = re.sub(r"\W", "_", f"{c.rung}_{c.name}", flags=re.ASCII)
-        name = f"r{name}" if name[0].isdigit() else name
-        while name in names.values():
-            name += "_"
-        names[c.rung, c.name] = name
-    return names
+    """Returns {(rung, column name): key}, with unique keys that ASE accepts: letters, digits and underscores, not
+    starting with a digit."""
+    keys: dict[tuple[str, str], str] = {}
+    for column in wanted:
+        key = re.sub(r"\W", "_", f"{column.rung}_{column.name}", flags=re.ASCII)
+        if key[0].isdigit():
+            key = f"r{key}"
+        while key in keys.values():
+            key += "_"
+        keys[column.rung, column.name] = key
+    return keys
 
 
 def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
-    pairs = {name: getattr(entry.candidate, name) for name in SHOWN}
+    """Returns the cells of a row by which ASE can search. keys: by rung and column name."""
+    pairs = {name: getattr(entry.candidate, name) for name in PAIR_FIELDS}
     pairs |= {"candidate": entry.candidate.key, "net_charge": entry.candidate.charge}
-    pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
-    pairs |= {"name": entry.candidate.name or None}
+    pairs |= {keys[rung_and_name]: measured.quantity.value for rung_and_name, measured in entry.values.items()}
+    pairs["name"] = entry.candidate.name or None
     return {name: value for name, value in pairs.items() if value is not None}
 
 
 def _data(entry: Entry, source: str) -> Mapping[str, Any]:
+    """Returns everything else about a candidate, for the `data` of its row. source: origin of the geometry."""
     evidence = {
         a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers
@@ -223,7 +248,7 @@ def _data(entry: Entry, source: str) -> Mapping[str, Any]:
     }
 
 
-_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+_UNSAFE_IN_BLOCK_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def write_cif(
@@ -234,20 +259,23 @@ def write_cif(
     Each block is in P1 and is named after the candidate; comments above it state the key, the standing, and each value
     with unit, uncertainty and level. Raises UsageError for a campaign whose candidates have no cells.
     """
-    written = 0
-    relaxed = 0
-    for number, entry in enumerate(entries(connection, row, columns(connection, row), hits=hits), 1):
+    n_written = 0
+    n_relaxed = 0
+    stream = entries(connection, row, columns(connection, row), hits=hits)
+    for number, entry in enumerate(stream, start=1):
         atoms, source = atoms_of(entry, artifacts)
         if atoms is None or not atoms.pbc.all():
             many = subject_of(row.spec["subject"]).words.many
             raise UsageError(f"a CIF holds crystals, and {row.name} has {many}; choose another format")
         file.write(_block(entry, atoms, source, number))
-        written += 1
-        relaxed += source != "as proposed"
-    return written, relaxed
+        n_written += 1
+        if source != AS_PROPOSED:
+            n_relaxed += 1
+    return n_written, n_relaxed
 
 
 def _block(entry: Entry, atoms: Any, source: str, number: int) -> str:
+    """Returns the data block of a candidate. atoms: ASE Atoms. source: origin of the cell. number: of the block."""
     from pymatgen.io.ase import AseAtomsAdaptor
     from pymatgen.io.cif import CifWriter
 
@@ -258,6 +286,6 @@ def _block(entry: Entry, atoms: Any, source: str, number: int) -> str:
         amount = show(quantity.value, quantity.uncertainty, quantity.unit)
         lines.append(f"# {rung}.{name} = {quantity.censoring.sign}{amount} [{measured.level.label}]")
     text = str(CifWriter(AseAtomsAdaptor.get_structure(atoms)))
-    name = _ODD.sub("_", candidate.name or candidate.formula)[:60]
+    name = _UNSAFE_IN_BLOCK_NAME.sub("_", candidate.name or candidate.formula)[:60]
     body = re.sub(r"^data_.*$", f"data_{number}_{name}", text, count=1, flags=re.MULTILINE)
     return "\n".join(line.replace("\n", " ") for line in lines) + f"\n{body}\n"

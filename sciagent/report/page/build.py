@@ -1,9 +1,10 @@
-"""Builds the report as a single HTML file that needs no network, no server and no other file.
+"""Builds the report as a single HTML file that needs no network, no server and no other file, and writes it.
+
+`page` returns the HTML, `write_report` writes it, `GrowingReport` rewrites it while the campaign runs, and
+`write_episodes` writes the pages of the episodes.
 
 The template engine escapes all text of models and people. A content security policy allows only the two scripts of
 sciagent, by their hashes, and forbids every request.
-
-The file is rewritten while the campaign runs; the pages of the episodes stand beside it.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
 VIEWER = "3Dmol-min.js"
 
 
-def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
+def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
     """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
     know_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
+    """Returns the values of the report's template."""
     steps = rungs(connection, row.id)
     status = campaign_counts.counts(connection, row)
     passages = funnel(connection, row)
@@ -111,14 +113,14 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
 
 MAX_LEARNING = 4  # number of charts of prediction scores by episode
-FEWEST = 10  # smallest number of answers for a chart
+MIN_ANSWERS = 10  # answers from which a proposer has a line
 
 
 def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
     for score in scores:
-        if score.record.n >= FEWEST:
+        if score.record.n >= MIN_ANSWERS:
             points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
             groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
     shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
@@ -162,16 +164,16 @@ def environment() -> Environment:
     return templates
 
 
-SECONDS = 30.0  # shortest time between two reports
-SHARE = 0.03  # largest share of the time for writing reports
+MIN_INTERVAL_SECONDS = 30.0  # between two reports
+WRITING_SHARE = 0.03  # largest share of the time for writing reports
 
 
 def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
     """Writes the report of the campaign in its current state. Raises UnknownNameError."""
-    from sciagent.report.parts.candidates import CARDS
+    from sciagent.report.parts.candidates import MAX_CARDS
 
     with ledger.read() as connection:
-        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or CARDS)
+        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or MAX_CARDS)
     replace_text(path, text)
 
 
@@ -181,7 +183,7 @@ def replace_text(path: Path, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        umask = os.umask(0)
+        umask = os.umask(0)  # the only way to read the umask is to set it
         os.umask(umask)
         Path(part).chmod(0o666 & ~umask)
         Path(part).replace(path)
@@ -221,6 +223,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         number = episode_count(connection, row)
+        # file of episode n at place n, with no file before the first and after the last
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []
@@ -237,7 +240,7 @@ class GrowingReport:
     `step` returns at once. A report that cannot be written does not stop the campaign; `fault` holds the reason.
     """
 
-    def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = SECONDS) -> None:
+    def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = MIN_INTERVAL_SECONDS) -> None:
         self._ledger = ledger
         self._name = name
         self.path = path
@@ -247,6 +250,7 @@ class GrowingReport:
         self.fault: str | None = None
 
     def step(self) -> None:
+        """Starts to write a report if one is due and none is being written."""
         if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
             return
         self._due = float("inf")  # until this report is written
@@ -266,4 +270,5 @@ class GrowingReport:
             self.fault = None
         except Exception as error:  # noqa: BLE001 - the campaign matters more than its report
             self.fault = f"{type(error).__name__}: {error}"
-        self._due = time.monotonic() + max(self._seconds, (time.monotonic() - begun) / SHARE)
+        now = time.monotonic()
+        self._due = now + max(self._seconds, (now - begun) / WRITING_SHARE)

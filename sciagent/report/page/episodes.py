@@ -1,6 +1,7 @@
 """Episodes for display: the model's messages, calls and observations, turn by turn, and the fate of its proposals.
 
-The length of texts and the number of drawings are limited, so that the size of a page is bounded.
+`selection` returns the episodes of a report, and `every` all episodes, each for a page of its own. The length of texts
+and the number of drawings are limited, so that the size of a page is bounded.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -37,12 +37,12 @@ from sciagent.store.views.episodes import (
 )
 from sciagent.store.views.progress import kind_of
 
-LATEST = 12  # latest episodes that a report shows
-BEST = 8  # episodes of the best candidates that a report also shows
-TURNS = 40  # turns shown of an episode
-PROPOSALS = 200  # proposals shown of an episode
+MAX_LATEST = 12  # latest episodes that a report shows
+MAX_OF_BEST = 8  # episodes of the best candidates that a report also shows
+MAX_TURNS = 40  # turns shown of an episode
+MAX_PROPOSALS = 200  # proposals shown of an episode
 MAX_TEXT = 3000  # characters of a message
-ROOM = 900_000  # characters of all episodes of a report
+MAX_CHARACTERS = 900_000  # characters of all episodes of a report
 
 Answers = dict[tuple[int, str], tuple[float, str]]
 """{(candidate id, predicted property): (value at the highest paid rung, the rung's name)}."""
@@ -50,13 +50,13 @@ Answers = dict[tuple[int, str], tuple[float, str]]
 
 @dataclass
 class PageRoom:
-    """The remaining room on a page."""
+    """The room on a page: what remains of it for texts and drawings, and the limits of an episode."""
 
-    text: int = ROOM
+    text: int = MAX_CHARACTERS
     """Remaining number of characters."""
     drawings: int = 80
-    """Remaining number of drawings."""
-    turns: int = TURNS
+    """Remaining number of drawings; it may fall below 0."""
+    turns: int = MAX_TURNS
     """Largest number of turns of each episode."""
     longest: int = MAX_TEXT
     """Largest number of characters of each message."""
@@ -80,6 +80,7 @@ class ShownProposal(NamedTuple):
     kind: str
     """Kind as on the cards of the best candidates; `fallen` for a refused proposal."""
     drawing: str
+    """SVG; empty for a proposal that is no new candidate."""
     predictions: list[str]
     """Each predicted value with its standard deviation, and the answer of a paid rung once there is one."""
 
@@ -88,9 +89,12 @@ class Call(NamedTuple):
     """A call of a tool with its observation."""
 
     name: str
+    """Name of the tool."""
     arguments: str
     ok: bool
+    """Whether the call succeeded."""
     seen: str
+    """The observation; empty if it cannot be matched to the call."""
 
 
 class ShownTurn(NamedTuple):
@@ -106,6 +110,7 @@ class ShownTurn(NamedTuple):
     observations: list[str]
     """Observations that cannot be matched to a call."""
     made: list[ShownProposal]
+    """Proposals of the turn."""
 
     @property
     def used(self) -> Mapping[str, Any]:
@@ -122,7 +127,10 @@ class ShownTurn(NamedTuple):
     def forced(self) -> float | None:
         """Share of the sampled tokens for which a grammar left no choice; None without tokens."""
         flags = self.turn["forced"]
-        return sum(map(bool, flags)) / len(flags) if flags else None
+        if not flags:
+            return None
+        n_forced = len([flag for flag in flags if flag])
+        return n_forced / len(flags)
 
 
 class ShownEpisode(NamedTuple):
@@ -131,19 +139,24 @@ class ShownEpisode(NamedTuple):
     begun: EpisodeStart
     outcome: EpisodeOutcome
     why: str
+    """Reason of the end; empty while the episode goes on."""
     limits: str
     """Limits of the episode, as a text."""
     opening: list[tuple[str, str]]
+    """(role, text) of each message with which the episode began."""
     turns: list[ShownTurn]
 
     @property
     def tokens(self) -> int:
         """Number of tokens of the shown prompts and answers."""
-        return sum((turn.used.get("prompt_tokens") or 0) + (turn.used.get("output_tokens") or 0) for turn in self.turns)
+        n_prompt_tokens = sum(turn.used.get("prompt_tokens") or 0 for turn in self.turns)
+        n_output_tokens = sum(turn.used.get("output_tokens") or 0 for turn in self.turns)
+        return n_prompt_tokens + n_output_tokens
 
     @property
     def seconds(self) -> float:
-        return sum(t.used.get("seconds") or 0.0 for t in self.turns)
+        """Seconds in which the model was sampled."""
+        return sum(turn.used.get("seconds") or 0.0 for turn in self.turns)
 
     @property
     def trainable(self) -> str:
@@ -151,8 +164,9 @@ class ShownEpisode(NamedTuple):
         faults = [turn.untrainable for turn in self.turns if turn.untrainable]
         if not faults:
             return "trainable" if self.turns else ""
-        if n := len(self.turns) - len(faults):
-            return f"{n} of {len(self.turns)} turns trainable"
+        n_trainable = len(self.turns) - len(faults)
+        if n_trainable:
+            return f"{n_trainable} of {len(self.turns)} turns trainable"
         return f"not trainable: {faults[0]}"
 
 
@@ -160,65 +174,85 @@ def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[Shown
     """Returns the number of episodes, and the episodes that a report shows, latest first.
 
     Shown are the episodes of the best candidates and the latest ones, as far as the page has room."""
-    chosen = [*episodes_behind_the_best(connection, row, BEST), *latest_episodes(connection, row, LATEST + BEST)]
+    max_episodes = MAX_LATEST + MAX_OF_BEST
+    chosen = [*episodes_behind_the_best(connection, row, MAX_OF_BEST), *latest_episodes(connection, row, max_episodes)]
+    by_id = {begun.id: begun for begun in chosen}
     room = PageRoom()
     shown = list[ShownEpisode]()
-    for begun in list({begun.id: begun for begun in chosen}.values())[: LATEST + BEST]:
+    for begun in list(by_id.values())[:max_episodes]:
         if room.text >= 0:
             shown.append(_episode(connection, row, begun, room))
-    return episode_count(connection, row), sorted(shown, key=lambda episode: -episode.begun.number)
+    shown.sort(key=lambda episode: episode.begun.number, reverse=True)
+    return episode_count(connection, row), shown
 
 
 def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[ShownEpisode]:
     """Yields all episodes in order, each cut to the size of its own page. n: number of episodes per query."""
-    after = -1
-    while page := episodes_page(connection, row, after, n):
+    last_number = -1
+    while page := episodes_page(connection, row, last_number, n):
         for begun in page:
-            room = PageRoom(drawings=PROPOSALS, turns=5 * TURNS, longest=7 * MAX_TEXT)
+            room = PageRoom(drawings=MAX_PROPOSALS, turns=5 * MAX_TURNS, longest=7 * MAX_TEXT)
             yield _episode(connection, row, begun, room)
-        after = page[-1].number
+        last_number = page[-1].number
 
 
 def _episode(connection: Connection, row: CampaignRow, begun: EpisodeStart, room: PageRoom) -> ShownEpisode:
+    """Returns an episode for display, cut to the room that the page has."""
     ladder = rungs(connection, row.id)
-    proposed = episode_proposals(connection, begun.id, PROPOSALS)
+    proposed = episode_proposals(connection, begun.id, MAX_PROPOSALS)
     members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     answers = _answers(connection, row, ladder, proposed)
     by_turn: dict[int, list[ShownProposal]] = {}
-    for p in proposed:
-        shown = _shown_proposal(p, members.get(p.candidate_id or 0), ladder, _predictions(p, answers, row.units), room)
-        by_turn.setdefault(p.turn_id, []).append(shown)
-    limits = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
+    for proposal in proposed:
+        member = members.get(proposal.candidate_id or 0)
+        predictions = _predictions(proposal, answers, row.units)
+        shown = _shown_proposal(proposal, member, ladder, predictions, room)
+        by_turn.setdefault(proposal.turn_id, []).append(shown)
+    outcome = episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0))
+    why = room.cut(begun.ended_why, 300)
+    opening = []
+    for message in begun.settings.get("opening") or ():
+        text = room.cut(message.get("content"), 2 * room.longest)
+        opening.append((str(message.get("role", "")), text))
+    turns = [_turn(turn, by_turn.get(turn["id"], []), room) for turn in turn_rows(connection, begun.id, room.turns)]
+    return ShownEpisode(begun, outcome, why, _limits_in_words(begun), opening, turns)
+
+
+def _limits_in_words(begun: EpisodeStart) -> str:
+    """Returns the limits that the settings of an episode state, as a text."""
     settings = begun.settings
-    return ShownEpisode(
-        begun,
-        episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
-        room.cut(begun.ended_why, 300),
-        ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
-        [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
-        [_turn(turn, by_turn.get(turn["id"], []), room) for turn in turn_rows(connection, begun.id, room.turns)],
-    )
+    labels = {"turns": "turns", "tokens": "sampled tokens", "context": "tokens of context"}
+    stated = [f"{settings[key]} {label}" for key, label in labels.items() if isinstance(settings.get(key), int)]
+    return ", ".join(stated)
 
 
 def _turn(turn: sa.RowMapping, proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
+    """Returns a turn for display."""
     message = turn["message"] or {}
-    content = str(message.get("content") or "")
-    texts = (o["content"] if "content" in o else json.dumps(o, ensure_ascii=False) for o in turn["observations"])
-    seen = [room.cut(text) for text in texts]
-    paired = len(seen) == len(turn["calls"])
-    calls = [
-        Call(room.cut(call.get("tool"), 200), room.cut(_readable(call.get("arguments"))), call.get("ok", True), answer)
-        for call, answer in zip(turn["calls"], seen if paired else repeat(""), strict=False)
-    ]
-    is_call = bool(calls) and content.lstrip().startswith("{")
+    observations = []
+    for observation in turn["observations"]:
+        has_text = "content" in observation
+        text = observation["content"] if has_text else json.dumps(observation, ensure_ascii=False)
+        observations.append(room.cut(text))
+    are_paired = len(observations) == len(turn["calls"])
+    calls = []
+    for place, call in enumerate(turn["calls"]):
+        name = room.cut(call.get("tool"), 200)
+        arguments = room.cut(_readable(call.get("arguments")))
+        seen = observations[place] if are_paired else ""
+        calls.append(Call(name, arguments, call.get("ok", True), seen))
+    thinking = room.cut(message.get("thinking"))
+    whole_content = str(message.get("content") or "")
+    content = room.cut(whole_content)
+    is_call = bool(calls) and whole_content.lstrip().startswith("{")
     return ShownTurn(
         turn,
-        room.cut(message.get("thinking")),
-        "" if is_call else room.cut(content),
-        room.cut(content) if is_call else "",
-        calls,
-        [] if paired else seen,
-        proposals,
+        thinking,
+        content="" if is_call else content,
+        written=content if is_call else "",
+        calls=calls,
+        observations=[] if are_paired else observations,
+        made=proposals,
     )
 
 
@@ -233,25 +267,26 @@ def _readable(arguments: Any) -> str:
 
 
 def _shown_proposal(
-    p: EpisodeProposal,
+    proposal: EpisodeProposal,
     member: RankedCandidate | None,
     ladder: Sequence[RungRow],
     predictions: list[str],
     room: PageRoom,
 ) -> ShownProposal:
+    """Returns a proposal for display. member: its candidate in the campaign; None for a refused proposal."""
     drawing = ""
-    became = f"refused: {words(p.reason or 'refused')}"
-    what = "fallen"
-    if p.status == "duplicate":
+    became = f"refused: {words(proposal.reason or 'refused')}"
+    kind = "fallen"
+    if proposal.status == "duplicate":
         became = "already in the campaign"
-        what = "open"
-    elif p.status == "new" and member is not None:
+        kind = "open"
+    elif proposal.status == "new" and member is not None:
         became = status(member, ladder)
-        what = kind_of(member.standing, member.hit)
+        kind = kind_of(member.standing, member.hit)
         drawing = depicted(member) if room.drawings > 0 else ""
         room.drawings -= 1
-    cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))
-    return ShownProposal(cut, room.cut(became, 300), what, drawing, predictions)
+    cut = proposal._replace(text=room.cut(proposal.text, 300), rationale=room.cut(proposal.rationale, 600))
+    return ShownProposal(cut, room.cut(became, 300), kind, drawing, predictions)
 
 
 def _predictions(p: EpisodeProposal, answers: Answers, units: Units) -> list[str]:
@@ -264,8 +299,9 @@ def _predictions(p: EpisodeProposal, answers: Answers, units: Units) -> list[str
         unit = after_number(unit_of(name, units))
         value, error = stated_in(name, value, error, units)
         answered = "; not answered yet" if p.status == "new" else ""
-        if (highest := answers.get((p.candidate_id or 0, name))) is not None:
-            answer, rung = highest
+        answer_and_rung = answers.get((p.candidate_id or 0, name))
+        if answer_and_rung is not None:
+            answer, rung = answer_and_rung
             answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
         texts.append(f"{text}{answered}")
     return texts
@@ -274,10 +310,15 @@ def _predictions(p: EpisodeProposal, answers: Answers, units: Units) -> list[str
 def _answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], proposed: Sequence[EpisodeProposal]
 ) -> Answers:
-    ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
+    """Returns the answers of paid rungs on the candidates with predictions, in the units of the campaign."""
+    candidate_ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
-    for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
-        for id_, mine in rung_values(connection, ids, rung).items():
-            in_units = {name: shown_quantity(name, quantity, row.units) for name, quantity in (mine or {}).items()}
-            answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in in_units.items()}
+    if not candidate_ids:
+        return answers
+    paid_rungs = [rung for rung in ladder if rung.tier != Tier.FAST]
+    for rung in paid_rungs:
+        for candidate_id, values in rung_values(connection, candidate_ids, rung).items():
+            for name, quantity in (values or {}).items():
+                shown = shown_quantity(name, quantity, row.units)
+                answers[candidate_id, name] = (shown.value, rung.name)
     return answers

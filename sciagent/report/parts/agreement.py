@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sciagent.scheduling.arrays import Array
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
-KEPT = 5000  # largest number of candidates for the agreement of rungs in an audit, or of a judge
+MAX_CANDIDATES = 5000  # for the agreement of rungs in an audit, or of a judge
 FEWEST = 5  # smallest number of pairs for a figure
 # The zero and the scale of these energies depend on the method, so two levels are compared by rank alone.
 SCALE_OF_ITS_METHOD = frozenset({"homo", "lumo", "homo_lumo_gap", "total_energy", "singlet_triplet_gap"})
@@ -65,7 +65,11 @@ def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
     if n < FEWEST:
         return RankAgreement(n, None, None, None, None, None)
     rho = spearman(x, y)
-    low, high = (interval(rho, n) if rho is not None else None) or (None, None)
+    low = None
+    high = None
+    ends = None if rho is None else interval(rho, n)
+    if ends is not None:
+        low, high = ends
     mae = float(abs(y - x).mean()) if shared_scale else None
     bias = float((y - x).mean()) if shared_scale else None
     return RankAgreement(n, rho, low, high, mae, bias)
@@ -112,7 +116,7 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     objectives = [
         _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
     ]
-    ids = laws.ids_with_answers_at(connection, row.id, terminal.position, KEPT)
+    ids = laws.ids_with_answers_at(connection, row.id, terminal.position, MAX_CANDIDATES)
     settled = {i: utility(objectives, values) for i, values in exact_values(connection, terminal, ids).items()}
     answers = []
     for judge in judges:

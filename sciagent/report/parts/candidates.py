@@ -1,4 +1,5 @@
-"""The best candidates: cards with structure, geometry, values, lineage and provenance; and rows of the table."""
+"""The best candidates of a report: `cards` with structure, geometry, values, lineage and provenance, and the
+`table`."""
 
 from __future__ import annotations
 
@@ -34,13 +35,16 @@ from sciagent.store.views.candidates import (
 )
 from sciagent.store.views.progress import kind_of
 
-CARDS = 12
-ROWS = 10_000
-PAGE = 500  # rows of the table that are read at once
-PICTURES = 300  # rows of the table with a drawing
-COLUMNS = 14  # columns of the table besides those that every campaign has
-NAME = 9  # place of the name in a row of the table
-SERIES = 2  # charts of series on a card
+MAX_CARDS = 12
+MAX_TABLE_ROWS = 10_000  # rows of the table
+PAGE_ROWS = 500  # rows of the table that are read at once
+MAX_DRAWINGS = 300  # rows of the table with a drawing
+MAX_VALUE_COLUMNS = 14  # columns of the table besides those that every campaign has
+STATUS_PLACE = 2  # place of the status in a row of the table
+KIND_PLACE = 3
+NAME_PLACE = 9
+MAX_SERIES = 2  # charts of series on a card
+KEY_DIGITS = 12  # digits of a candidate's key in the table and its drawings
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -57,18 +61,21 @@ class Card:
     rank: int
     candidate: RankedCandidate
     status: str
+    """The status in a few words; see `status`."""
     kind: str
     """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
     contradicted: str | None
     """The imported values that contradict the verdict, as a sentence; None if none does."""
     drawing: str
+    """SVG; empty if it cannot be drawn."""
     geometry: Mapping[str, str] | None
-    """`text` of a geometry file, and its `format`."""
+    """`text` of a geometry file, and its `format`; None without a geometry."""
     series: list[SeriesChart]
-    """Charts of the series that its evidence left, such as powder patterns; those of the highest rungs."""
+    """Charts of the candidate's series, such as powder patterns; the series of the highest rungs."""
     headline: list[MeasuredAt]
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
+    """Imported values."""
     margins: Mapping[str, LimitMargin]
     """{property: distance of the value from the limits of its objective}."""
     origin: Origin
@@ -79,9 +86,9 @@ class Card:
 def cards(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int
 ) -> list[Card]:
-    ranked = [
-        candidate for candidate in best_candidates(connection, row, n) if candidate.hit or candidate.score is not None
-    ]
+    """Returns the cards of the n best candidates; a candidate that is no hit and has no score has no card."""
+    best = best_candidates(connection, row, n)
+    ranked = [candidate for candidate in best if candidate.hit or candidate.score is not None]
     ids = [candidate.id for candidate in ranked]
     answers = rung_answers(connection, row, ladder, ids)
     imported = imported_answers(connection, ids)
@@ -93,15 +100,18 @@ def cards(
         own = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
-        stored = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
+        shown_geometry = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(
+            candidate.payload
+        )
+        first_series = islice(stored_series(artifacts, own), MAX_SERIES)
         shown_cards.append(
             Card(
                 rank,
                 candidate,
                 *_standing(row, candidate, ladder, from_files),
                 depicted(candidate),
-                geometry={"text": stored[0], "format": stored[1]} if stored else None,
-                series=[series_chart(found) for found in islice(stored_series(artifacts, own), SERIES)],
+                geometry={"text": shown_geometry[0], "format": shown_geometry[1]} if shown_geometry else None,
+                series=[series_chart(stored) for stored in first_series],
                 headline=[highest[name] for name in wanted if name in highest],
                 imported=all_values(from_files),
                 margins={margin.property: margin for margin in margins(row, highest, errors)},
@@ -113,6 +123,7 @@ def cards(
 
 
 def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
+    """Returns each value with its answer."""
     pairs = []
     for answer in answers:
         for measured in answer.measured:
@@ -129,26 +140,33 @@ def _standing(
     against = contradiction(row, candidate, candidate.hit, imported)
     if against is None:
         return words_of_status, kind, None
-    return f"{words_of_status}{CONTRADICTED}", "contradicted" if candidate.hit else kind, against
+    if candidate.hit:
+        kind = "contradicted"
+    return f"{words_of_status}{CONTRADICTED}", kind, against
 
 
 def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
-    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
+    """Returns a few words: that the candidate is a hit, which limit it failed, or which rung it has reached."""
     rung = ladder[candidate.position].name
-    settled = candidate.standing == Standing.SETTLED
+    is_settled = candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
-    if candidate.standing in (Standing.HELD, Standing.VETOED):
-        return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
+    if candidate.standing == Standing.HELD:
+        return f"held by a person at {rung}"
+    if candidate.standing == Standing.VETOED:
+        return f"taken out by a person at {rung}"
     if candidate.reason == Reason.SAME_STRUCTURE:
         return f"fell at {rung}: {candidate.detail}"
     if candidate.reason:
         missed = missed_property(candidate.reason, candidate.detail)
         subject = f"{words(missed)} " if missed else ""
-        return f"{'verified: ' if settled else f'fell at {rung}: '}{subject}{words(candidate.reason)}"
-    if settled:
+        end = "verified" if is_settled else f"fell at {rung}"
+        return f"{end}: {subject}{words(candidate.reason)}"
+    if is_settled:
         return "verified"
-    return f"not verified yet: waits for {rung}" if candidate.standing == Standing.OPEN else f"runs at {rung}"
+    if candidate.standing == Standing.OPEN:
+        return f"not verified yet: waits for {rung}"
+    return f"runs at {rung}"
 
 
 def depicted(candidate: RankedCandidate) -> str:
@@ -165,11 +183,11 @@ class Table:
     """The table of the best candidates; replicates are pooled."""
 
     columns: list[TableColumn]
-    """Imported values come first."""
+    """Columns of values: imported values first, then the highest rung first."""
     rows: list[list[Any]]
     """Cells of each row as JSON values; see `table`."""
     pictures: dict[str, str]
-    """{first 12 digits of the key: drawing as SVG} of the first PICTURES molecules."""
+    """{first KEY_DIGITS digits of the key: drawing as SVG} of the first MAX_DRAWINGS candidates."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
     doubtful: int
@@ -177,27 +195,30 @@ class Table:
     judged: int
     """Number of hits for which the error of the method is known."""
     imported: list[tuple[RankedCandidate, list[MeasuredAt]]]
+    """The candidates that have imported values, with these values."""
 
     @property
     def contradicted_misses(self) -> int:
         """Number of candidates that missed limits although a measured value lies inside them."""
-        return sum(row[2].endswith(CONTRADICTED) and row[3] != "contradicted" for row in self.rows)
+        contradicted = [row for row in self.rows if row[STATUS_PLACE].endswith(CONTRADICTED)]
+        return len([row for row in contradicted if row[KIND_PLACE] != "contradicted"])
 
     @property
     def named(self) -> bool:
         """Whether a candidate of the table has a name."""
-        return any(row[NAME] for row in self.rows)
+        return any(row[NAME_PLACE] for row in self.rows)
 
     @property
     def levels(self) -> dict[str, list[str]]:
         """{level: the columns that hold its values}."""
         by_level: dict[str, list[str]] = {}
         for rung, name, _, level in self.columns:
-            by_level.setdefault(level, []).append(f"{words(name)} at {rung}" if rung else f"measured {words(name)}")
+            column = f"{words(name)} at {rung}" if rung else f"measured {words(name)}"
+            by_level.setdefault(level, []).append(column)
         return by_level
 
 
-def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
+def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = MAX_TABLE_ROWS) -> Table:
     """Returns the table of the n best candidates.
 
     A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, name, then [value, text] or None for
@@ -205,23 +226,29 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     them, highest rung first.
     """
     ranked = best_candidates(connection, row, n)
-    rows = []
-    known = []
-    hits = []
+    unordered_rows = []
+    imported = []
+    values_of_hits = []
     columns = set[TableColumn]()
-    for start in range(0, len(ranked), PAGE):
-        page = _Page(connection, row, ladder, ranked[start : start + PAGE])
-        columns |= page.columns
-        known += page.imported_values()
-        hits += page.hits()
-        rows += [page.row(rank, c) for rank, c in enumerate(page.ranked, start=start + 1)]
-    shown = _ordered(row, ladder, columns)
-    cells = [[*fixed, *(at.get((rung, name, level)) for rung, name, _, level in shown)] for fixed, at in rows]
-    return Table(shown, cells, _pictures(ranked[:PICTURES]), *_near_limits(connection, row, ladder, hits), known)
+    for start in range(0, len(ranked), PAGE_ROWS):
+        page = _Page(connection, row, ladder, ranked[start : start + PAGE_ROWS])
+        columns.update(page.columns)
+        imported += page.imported_values()
+        values_of_hits += page.values_of_hits()
+        for rank, candidate in enumerate(page.ranked, start=start + 1):
+            unordered_rows.append(page.row(rank, candidate))
+    ordered_columns = _ordered(row, ladder, columns)
+    rows = []
+    for first_cells, value_cells in unordered_rows:
+        ordered_cells = [value_cells.get((rung, name, level)) for rung, name, _, level in ordered_columns]
+        rows.append([*first_cells, *ordered_cells])
+    drawings = _drawings(ranked[:MAX_DRAWINGS])
+    near_edge, doubtful, judged = _near_limits(connection, row, ladder, values_of_hits)
+    return Table(ordered_columns, rows, drawings, near_edge, doubtful, judged, imported)
 
 
 class _Page:
-    """Some rows of the table, with the evidence that they need."""
+    """Some rows of the table, with the evidence of their candidates."""
 
     def __init__(
         self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[RankedCandidate]
@@ -235,40 +262,50 @@ class _Page:
         answers = rung_answers(connection, row, ladder, ids)
         self._answers = {id_: pooled_by_rung(own, fits) for id_, own in answers.items()}
         self._wanted = named_order(row.spec)
-        self._by_people = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
+        self._pooled_imported = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
 
     @property
     def columns(self) -> set[TableColumn]:
-        answers = chain.from_iterable((*self._by_people.values(), *self._answers.values()))
+        """The columns in which a candidate of these rows has a value."""
+        answers = chain.from_iterable((*self._pooled_imported.values(), *self._answers.values()))
         shown_columns = set()
         for answer in answers:
-            for m in answer.measured:
-                if m.property in self._wanted:
-                    shown_columns.add((answer.rung, m.property, m.quantity.unit, m.level.label))
+            for measured in answer.measured:
+                if measured.property in self._wanted:
+                    unit = measured.quantity.unit
+                    shown_columns.add((answer.rung, measured.property, unit, measured.level.label))
         return shown_columns
 
-    def row(self, rank: int, c: RankedCandidate) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
+    def row(self, rank: int, candidate: RankedCandidate) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
         """Returns the first cells of a row, and [value, text] by (rung, property, level)."""
-        measured = all_values([*self._by_people.get(c.id, ()), *self._answers.get(c.id, ())])
-        at = {
-            (a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)]
-            for a, m in measured
-            if m.property in self._wanted
-        }
-        status_and_kind = _standing(self._row, c, self._ladder, self._imported.get(c.id, ()))[:2]
-        fixed = (rank, c.text, *status_and_kind, c.utility, c.score, c.in_seeds)
-        return [*fixed, c.inchikey or "", c.key[:12], c.name], at
+        imported = self._pooled_imported.get(candidate.id, ())
+        answers = self._answers.get(candidate.id, ())
+        value_cells: dict[tuple[str, str, str], list[Any]] = {}
+        for answer, measured in all_values([*imported, *answers]):
+            if measured.property in self._wanted:
+                column = (answer.rung, measured.property, measured.level.label)
+                value_cells[column] = [measured.quantity.value, value(measured, unit=False)]
+        own_imported = self._imported.get(candidate.id, ())
+        status_text, kind, _ = _standing(self._row, candidate, self._ladder, own_imported)
+        first_cells = [
+            rank, candidate.text, status_text, kind, candidate.utility, candidate.score, candidate.in_seeds,
+            candidate.inchikey or "", candidate.key[:KEY_DIGITS], candidate.name,
+        ]  # fmt: skip
+        return first_cells, value_cells
 
-    def hits(self) -> list[Mapping[str, MeasuredAt]]:
-        """Returns the highest values of each hit."""
-        return [at_highest_rung(self._answers.get(c.id, ())) for c in self.ranked if c.hit]
+    def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
+        """Returns the values of each hit, by property, from the highest rung that measured it."""
+        return [at_highest_rung(self._answers.get(candidate.id, ())) for candidate in self.ranked if candidate.hit]
 
     def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
-        return [(c, all_values(self._imported[c.id])) for c in self.ranked if c.id in self._imported]
+        """Returns the candidates that have imported values, with these values."""
+        with_values = [candidate for candidate in self.ranked if candidate.id in self._imported]
+        return [(candidate, all_values(self._imported[candidate.id])) for candidate in with_values]
 
 
-def _pictures(ranked: Sequence[RankedCandidate]) -> dict[str, str]:
-    drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
+def _drawings(ranked: Sequence[RankedCandidate]) -> dict[str, str]:
+    """Returns {first digits of the key: SVG}, without candidates that cannot be drawn."""
+    drawings = {candidate.key[:KEY_DIGITS]: depicted(candidate) for candidate in ranked}
     return {key: svg for key, svg in drawings.items() if svg}
 
 
@@ -277,20 +314,37 @@ def _near_limits(
 ) -> tuple[int, int, int]:
     """Returns the fields near_edge, doubtful and judged of `Table`. hits: the highest values of each hit."""
     errors = method_errors(connection, row, ladder)
-    of_hits = [margins(row, values, errors) for values in hits]
-    near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in of_hits)
-    doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in of_hits)
-    return near, doubtful, sum(any(m.method for m in of_hit) for of_hit in of_hits)
+    n_near_edge = 0
+    n_doubtful = 0
+    n_judged = 0
+    for values in hits:
+        of_hit = margins(row, values, errors)
+        # An unknown repeatability or 0 is no reason to call a hit near.
+        if any(margin.margin <= (margin.repeatability or -math.inf) for margin in of_hit):
+            n_near_edge += 1
+        if any(margin.is_clear() is False for margin in of_hit):
+            n_doubtful += 1
+        if any(margin.method for margin in of_hit):
+            n_judged += 1
+    return n_near_edge, n_doubtful, n_judged
 
 
 def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[TableColumn]) -> list[TableColumn]:
     """Returns the columns of the table: imported values first, then the highest rung first."""
-    wanted = list(named_order(row.spec))
-    position = {"": len(ladder)} | {rung.name: rung.position for rung in ladder}
-    return sorted(columns, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
+    properties = list(named_order(row.spec))
+    positions = {rung.name: rung.position for rung in ladder}
+    positions[""] = len(ladder)  # imported values
+
+    def order(column: TableColumn) -> tuple[int, int, str]:
+        rung, name, _, level = column
+        return -positions[rung], properties.index(name), level
+
+    return sorted(columns, key=order)[:MAX_VALUE_COLUMNS]
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
-    names = [o["property"] for o in spec.get("objectives", ())]
-    return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
+    names = [objective["property"] for objective in spec.get("objectives", ())]
+    for rung in spec.get("ladder", ()):
+        names += rung.get("gate", {})
+    return dict.fromkeys(names)

@@ -1,6 +1,8 @@
-"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung.
+"""The charts of a report: outcomes of the candidates (`funnel`), cost by rung (`costs`), `progress` against cost, the
+score of predictions (`learning`), and rung against rung (`scatter`).
 
-Matplotlib draws them; the page gets SVG with its own colours, real text, and ids unique on the page.
+Matplotlib draws them with `figure`, `svg` and `contexted`, which the other charts of reports use, too. The page gets
+SVG with the colours of its style sheet, real text, and ids that are unique on the page.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ COLOURS = {
     "batch": "#0a0008",
     "band": "#0a0009",
 }
-_VARIABLES = {code: f"var(--c-{name})" for name, code in COLOURS.items()}
+_CSS_VARIABLES = {code: f"var(--c-{name})" for name, code in COLOURS.items()}
 SETTINGS: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "sciagent", "font.family": "DejaVu Sans", "font.size": 10.5,
     "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": COLOURS["muted"],
@@ -48,11 +50,12 @@ SETTINGS: Any = {
     "grid.linewidth": 0.8, "hatch.linewidth": 0.8, "legend.frameon": False, "axes.axisbelow": True,
 }  # fmt: skip
 POINTS_PER_INCH = 72  # of every SVG file that Matplotlib writes
-DRAWN = 1500  # points of a scatter
-WITH_BARS = 150  # largest number of points that have error bars
+MAX_POINTS = 1500  # points of a scatter
+MAX_WITH_ERROR_BARS = 150  # points of a scatter that has error bars
+MAX_WITH_EDGES = 400  # points of a scatter whose markers have an edge
 # Hatches distinguish the parts in grey print and for colour-blind readers.
 HATCHES = {"failed": "////", "refused": "....", "inconclusive": "xxxx", "errors": "++++", "waiting": "----"}
-FATES = {
+FATE_LABELS = {
     "passed": "passed",
     "failed": "failed",
     "refused": "refused",
@@ -89,14 +92,19 @@ def svg(chart: Figure, title: str, salt: str) -> str:
             chart.set_layout_engine("none")
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     text = buffer.getvalue()
-    text = text[text.index("<svg") :]
+    text = text[text.index("<svg") :]  # without the XML declaration
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
-    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
+    text = re.sub(r"#[0-9a-f]{6}\b", _css_colour, text)
     text = re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
     head = f'role="img"><title>{escape(title)}</title>'
     return re.sub(r'^<svg[^>]*(viewBox="[^"]+")[^>]*>', lambda whole: f'<svg class="chart" {whole[1]} {head}', text)
+
+
+def _css_colour(code: re.Match[str]) -> str:
+    """Returns the variable of the style sheet for a colour of COLOURS; any other colour as it is."""
+    return _CSS_VARIABLES.get(code.group(), code.group())
 
 
 def contexted(draw: Callable[..., str]) -> Callable[..., str]:
@@ -120,40 +128,52 @@ def funnel(passages: Sequence[Passage]) -> str:
     if not any(passage.came for passage in passages):
         return ""
     chart, axes = figure(7.4, 0.95 + 0.58 * len(passages))
-    box = {"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"}
-    look = {"ha": "center", "va": "center", "fontweight": "bold", "fontsize": 10, "bbox": box}
     bars = []
-    for i, passage in enumerate(passages):
-        parts = {name: getattr(passage, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
-        parts["waiting"] = passage.waiting + passage.running + passage.set_aside
-        bars.append({name: n / (passage.came or 1) for name, n in parts.items()})
-        left = 0.0
-        for n, width in zip(parts.values(), bars[-1].values(), strict=True):
-            if width > 0.016 + 0.014 * len(str(n)):
-                axes.text(left + width / 2, i, str(n), **look)
-            left += width
+    for place, passage in enumerate(passages):
+        counts = {name: getattr(passage, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
+        counts["waiting"] = passage.waiting + passage.running + passage.set_aside
+        bars.append({name: n / (passage.came or 1) for name, n in counts.items()})
+        _write_counts(axes, place, list(counts.values()), list(bars[-1].values()))
         if not passage.came:
-            axes.text(0.01, i, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
+            axes.text(0.01, place, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
     _bars(chart, axes, bars)
-    _rung_axis(axes, [f"{cut(p.rung.name, 22)}\nn = {p.came}" for p in passages])
+    _rung_axis(axes, [f"{cut(passage.rung.name, 22)}\nn = {passage.came}" for passage in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
     return svg(chart, "What became of the candidates at each rung", "funnel")
 
 
+def _write_counts(axes: Any, place: int, counts: Sequence[int], widths: Sequence[float]) -> None:
+    """Writes the numbers of candidates onto the parts of a bar that are wide enough. widths: shares of the bar."""
+    box = {"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"}
+    look = {"ha": "center", "va": "center", "fontweight": "bold", "fontsize": 10, "bbox": box}
+    left = 0.0
+    for n, width in zip(counts, widths, strict=True):
+        text = str(n)
+        width_of_text = 0.016 + 0.014 * len(text)
+        if width > width_of_text:
+            axes.text(left + width / 2, place, text, **look)
+        left += width
+
+
 @contexted
 def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
-    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}. Empty without a cost."""
-    if not (total := sum(sum(parts.values()) for parts in by_rung.values())):
+    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}.
+
+    Returns an empty text without a cost."""
+    total = sum(sum(costs_by_fate.values()) for costs_by_fate in by_rung.values())
+    if not total:
         return ""
     unit, factor = cost_unit(total)
     chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
-    bars = [{name.replace("no_answer", "errors"): n / factor for name, n in b.items()} for b in by_rung.values()]
+    bars = []
+    for costs_by_fate in by_rung.values():
+        bars.append({name.replace("no_answer", "errors"): cost / factor for name, cost in costs_by_fate.items()})
     _bars(chart, axes, bars, columns=3)
     lengths = [sum(parts.values()) for parts in bars]
-    for i, cost in enumerate(lengths):
-        text = f"{cost:.3g} · {cost * factor / total:.0%}"
-        axes.text(cost + max(lengths) * 0.012, i, text, va="center", fontsize=9.5)
+    for place, length in enumerate(lengths):
+        text = f"{length:.3g} · {length * factor / total:.0%}"
+        axes.text(length + max(lengths) * 0.012, place, text, va="center", fontsize=9.5)
     _rung_axis(axes, [cut(name, 22) for name in by_rung])
     axes.set(xlim=(0, max(lengths) * 1.24), xlabel=f"{unit} booked")
     axes.grid(axis="x")
@@ -161,19 +181,25 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
-    """Draws a stacked bar for each mapping of fates to lengths, from the top down, with a legend."""
+    """Draws a stacked bar for each mapping of fates to lengths, from the top down, with a legend.
+
+    columns: largest number of columns of the legend."""
     from matplotlib.patches import Patch
 
     styles: dict[str, Any] = {
         name: {"facecolor": COLOURS[name], "edgecolor": COLOURS["surface"], "hatch": HATCHES.get(name, "")}
-        for name in FATES
+        for name in FATE_LABELS
     }
-    for i, parts in enumerate(bars):
+    drawn_fates = set()
+    for place, parts in enumerate(bars):
         left = 0.0
-        for name in (name for name in FATES if parts.get(name)):
-            axes.barh(i, parts[name], left=left, height=0.62, linewidth=0.8, **styles[name])
-            left += parts[name]
-    patches = [Patch(label=FATES[name], **styles[name]) for name in FATES if any(parts.get(name) for parts in bars)]
+        for name, style in styles.items():
+            length = parts.get(name)
+            if length:
+                axes.barh(place, length, left=left, height=0.62, linewidth=0.8, **style)
+                left += length
+                drawn_fates.add(name)
+    patches = [Patch(label=FATE_LABELS[name], **style) for name, style in styles.items() if name in drawn_fates]
     look = {"fontsize": 9.5, "handlelength": 1.4, "handleheight": 1.1, "columnspacing": 1.2}
     if patches:
         chart.legend(handles=patches, loc="outside upper left", ncols=min(len(patches), columns), **look)
@@ -186,7 +212,9 @@ def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
     axes.spines["left"].set_visible(False)
 
 
-# Styles of the lines: (colour, marker, dashes).
+CAMPAIGN_LINE = ("hit", "^", "-")
+"""(colour, marker, dashes) of the line of a whole campaign."""
+# Styles of other lines: (colour, marker, dashes).
 LINES = (
     ("passed", "o", "-"),
     ("failed", "s", (0, (6, 2))),
@@ -202,37 +230,56 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     """Draws hits, or the best utility so far, against the booked cost, for the campaign or for at most six proposers.
 
     lines: {proposer, or an empty text for the campaign: steps}. Returns an empty text if nothing was reached."""
-    cost = max((steps[-1].core_seconds for steps in lines.values()), default=0.0)
-    if not cost or not any(steps[-1].hits or steps[-1].utility is not None for steps in lines.values()):
+    ends = [steps[-1] for steps in lines.values()]
+    cost = max((end.core_seconds for end in ends), default=0.0)
+    if not cost or not any(end.hits or end.utility is not None for end in ends):
         return ""
-    by_proposer = "" not in lines
-    what, label, top = ("hits", "hits", 1.0) if counts_hits else ("best utility", "best utility so far", 0.01)
-    whose, by, height = (" for the proposer", ", by proposer", 3.3) if by_proposer else (", all rungs", "", 3.0)
+    is_by_proposer = "" not in lines
     unit, factor = cost_unit(cost)
-    chart, axes = figure(6.0, height)
+    chart, axes = figure(6.0, 3.3 if is_by_proposer else 3.0)
+    highest = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        if points := _reached(steps, counts_hits, factor):
-            _line(axes, points, style if name else ("hit", "^", "-"), name, drawstyle="steps-post")
-            top = max(top, *(y for _, y in points))
-    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, top * 1.12), xlabel=f"{unit} booked{whose}", ylabel=label)
-    if counts_hits:
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        points = _reached(steps, counts_hits, factor)
+        if points:
+            _line(axes, points, style if name else CAMPAIGN_LINE, name, drawstyle="steps-post")
+            highest = max(highest, *(y for _, y in points))
+    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, highest * 1.12))
+    axes.set_xlabel(f"{unit} booked for the proposer" if is_by_proposer else f"{unit} booked, all rungs")
+    title = f"{_label_reached(axes, counts_hits)} against {unit}"
+    if is_by_proposer:
+        _legend_above(chart, axes)
+        title = f"{title}, by proposer"
+    return svg(chart, title, f"progress-{is_by_proposer}")
+
+
+def _label_reached(axes: Any, counts_hits: bool) -> str:
+    """Labels the y axis of `progress`, and returns what it shows, for the title."""
     axes.grid(axis="y")
-    if by_proposer:
-        _key(chart, axes)
-    return svg(chart, f"{what.capitalize()} against {unit}{by}", f"progress-{by_proposer}")
+    if counts_hits:
+        axes.set_ylabel("hits")
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        return "Hits"
+    axes.set_ylabel("best utility so far")
+    return "Best utility"
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
     """Returns the points (booked cost in the axis's unit, hits or best utility): the changes and both ends."""
     reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
     known = [(x, float(y)) for x, y in reached if y is not None]
-    return [point for i, point in enumerate(known) if i in (0, len(known) - 1) or point[1] != known[i - 1][1]]
+    points = []
+    for place, point in enumerate(known):
+        is_end = place in (0, len(known) - 1)
+        if is_end or point[1] != known[place - 1][1]:
+            points.append(point)
+    return points
 
 
 @contexted
 def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
-    """Draws the mean prediction score over the episodes of each proposer; 0 is best."""
+    """Draws the mean prediction score over the episodes of each proposer; 0 is best.
+
+    lines: {proposer: points (episode, score)}. label: of the y axis."""
     chart, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
@@ -242,7 +289,7 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(label)
     axes.grid(axis="y")
-    _key(chart, axes)
+    _legend_above(chart, axes)
     return svg(chart, f"{label} by episode", f"learning-{salt}")
 
 
@@ -251,16 +298,19 @@ def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: st
     colour, marker, dashes = style
     look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 2.0, "drawstyle": drawstyle, "clip_on": False}
     look |= {"marker": marker, "markersize": 6, "markeredgecolor": COLOURS["surface"]}
-    label = cut(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
-    axes.plot(*zip(*points, strict=True), label=label, markevery=max(1, len(points) // 20), **look)
+    visible_name = f" {name}" if name.startswith("_") else name  # matplotlib hides labels that begin with _
+    x = [point[0] for point in points]
+    y = [point[1] for point in points]
+    axes.plot(x, y, label=cut(visible_name, 34), markevery=max(1, len(points) // 20), **look)
 
 
-def _key(chart: Any, axes: Any) -> None:
+def _legend_above(chart: Any, axes: Any) -> None:
     handles, _ = axes.get_legend_handles_labels()
     chart.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 3), fontsize=9.5, handlelength=3.2)
 
 
 Window = tuple[float | None, float | None] | None
+"""(low, high) in the unit of an axis; None for an edge or a window that is not given."""
 
 
 @contexted
@@ -272,16 +322,18 @@ def scatter(
     shared: whether the levels share a scale; a dotted line then marks equal values.
     """
     chart, axes = figure(4.3, 3.9)
-    drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
-    edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
-    for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
-        if not (group := [pair for pair in drawn if pair.hit is hit]):
+    drawn = pairs if len(pairs) <= MAX_POINTS else random.Random(1).sample(pairs, MAX_POINTS)
+    edge_colour = COLOURS["surface"] if len(drawn) < MAX_WITH_EDGES else "none"
+    look = {"markeredgecolor": edge_colour, "markeredgewidth": 0.7}
+    for is_hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
+        group = [pair for pair in drawn if pair.hit is is_hit]
+        if not group:
             continue
-        x, x_errors, y, y_errors, _ = zip(*group, strict=True)
-        if len(drawn) <= WITH_BARS:
-            bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
-            axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
-        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
+        x = [pair.x for pair in group]
+        y = [pair.y for pair in group]
+        if len(drawn) <= MAX_WITH_ERROR_BARS:
+            _draw_error_bars(axes, group)
+        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **look)
     if shared:
         _draw_equal_values(axes)
     draw_limits(axes, x_window, y_window)
@@ -293,27 +345,46 @@ def scatter(
     return svg(chart, f"{y_label} against {x_label}", salt)
 
 
+def _draw_error_bars(axes: Any, pairs: Sequence[Pair]) -> None:
+    """Draws the standard uncertainties of both values; an unknown one has no bar."""
+    x = [pair.x for pair in pairs]
+    y = [pair.y for pair in pairs]
+    x_errors = [pair.x_uncertainty or 0.0 for pair in pairs]
+    y_errors = [pair.y_uncertainty or 0.0 for pair in pairs]
+    axes.errorbar(x, y, xerr=x_errors, yerr=y_errors, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+
+
 def _draw_equal_values(axes: Any) -> None:
     """Draws a dotted line through equal values of both axes, which keep their ranges."""
-    (left, right) = axes.get_xlim()
-    (low, high) = axes.get_ylim()
-    ends = [max(left, low), min(right, high)]
+    x_low, x_high = axes.get_xlim()
+    y_low, y_high = axes.get_ylim()
+    ends = [max(x_low, y_low), min(x_high, y_high)]
     axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
 
 
 def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
     """Draws the limits as dashed lines, over bars and under points, and shades the area inside both windows; the axes
     keep their ranges."""
-    if all(limit is None for limit in (*(x_window or ()), *(y_window or ()))):
+    limits = [*(x_window or ()), *(y_window or ())]
+    if all(limit is None for limit in limits):
         return
-    corners = []
-    for window, limits, line in ((x_window, axes.get_xlim(), axes.axvline), (y_window, axes.get_ylim(), axes.axhline)):
-        edges = [limits[i] if edge is None else edge for i, edge in enumerate(window or (None, None))]
-        for edge in edges:
-            if limits[0] < edge < limits[1]:
-                line(edge, color=COLOURS["ink"], linewidth=1.2, linestyle=(0, (4, 3)), zorder=1.5)
-        corners.append((max(edges[0], limits[0]), min(edges[1], limits[1]), limits))
-    (left, right, x_limits), (low, high, y_limits) = corners
+    x_range = axes.get_xlim()
+    y_range = axes.get_ylim()
+    left, right = _draw_edges(axes.axvline, x_window, x_range)
+    low, high = _draw_edges(axes.axhline, y_window, y_range)
     if left < right and low < high:
         axes.fill([left, right, right, left], [low, low, high, high], color=COLOURS["band"], linewidth=0, zorder=0)
-    axes.set(xlim=x_limits, ylim=y_limits)
+    axes.set(xlim=x_range, ylim=y_range)
+
+
+def _draw_edges(draw_line: Callable[..., Any], window: Window, shown_range: tuple[float, float]) -> tuple[float, float]:
+    """Draws the edges of a window that lie inside the range of an axis. Returns the part of the range inside the
+    window; its low end is above its high end if there is none."""
+    range_low, range_high = shown_range
+    window_low, window_high = window or (None, None)
+    low = range_low if window_low is None else window_low
+    high = range_high if window_high is None else window_high
+    for edge in (low, high):
+        if range_low < edge < range_high:
+            draw_line(edge, color=COLOURS["ink"], linewidth=1.2, linestyle=(0, (4, 3)), zorder=1.5)
+    return max(low, range_low), min(high, range_high)

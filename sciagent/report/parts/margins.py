@@ -1,9 +1,8 @@
-"""Distances of the candidates' values from the limits of the objectives, with the error of the method.
+"""Distances of the candidates' values from the limits of the objectives (`margins`), with the error of the method
+(`method_errors`), and measurements that contradict a verdict (`contradiction`).
 
-The error of a rung's method comes from measured values that the campaign's candidates share with the rung, if there are
-enough; otherwise from the benchmark that its verifier declares for this property and level.
-
-A measurement contradicts a verdict if the imported value lies on the other side of the limits.
+The error of a rung's method comes from imported measurements of candidates that the rung has answered, if there are
+enough; otherwise from the benchmark that the rung's verifier declares for this property and level.
 """
 
 from __future__ import annotations
@@ -43,32 +42,38 @@ class MethodErrors:
     declared: Mapping[str, tuple[MethodError, ...]]
     """{rung: errors that its verifier declares}."""
     fits: Mapping[str, Fits] = field(default_factory=dict)
-    """{rung: calibrations by property}; the error of a calibrated value is that of its fit."""
+    """{rung: calibrations by property}; a calibrated value has the error of its fit."""
 
     def figures(self, rung: str, measured: Measured) -> MethodFigures | None:
         """Returns the errors that hold for a value of a rung, in the unit of the value; None if nothing is known."""
         prop = properties()[measured.property]
-        if fit := self.fits.get(rung, {}).get(prop.name):
-            figures: MethodFigures | None = _left_out(fit, prop)
-        elif (figures := self.measured.get((rung, prop.name))) is None:
-            declared = (e for e in self.declared.get(rung, ()) if e.holds_for(prop.name, measured.level))
-            figures = next(map(_as_declared, declared), None)
-        return figures and _in_unit(figures, prop, measured.quantity)
+        fit = self.fits.get(rung, {}).get(prop.name)
+        figures = self.measured.get((rung, prop.name))
+        if fit:
+            figures = _left_out(fit, prop)
+        elif figures is None:
+            declared = [error for error in self.declared.get(rung, ()) if error.holds_for(prop.name, measured.level)]
+            if not declared:
+                return None
+            figures = _as_declared(declared[0])
+        return _in_unit(figures, prop, measured.quantity)
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
     """Returns the errors of the rungs for the properties of the objectives."""
     wanted = [objective["property"] for objective in row.spec.get("objectives", ())]
     imported = set(progress.imported_properties(connection, row))
-    shared: dict[tuple[str, str], MethodFigures] = {}
-    for name in (name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD):
+    comparable = [name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD]
+    from_measured: dict[tuple[str, str], MethodFigures] = {}
+    for name in comparable:
         for rung in ladder:
             if has_measured(connection, rung, name):
                 figures = _from_measured(connection, row, rung, name)
-                shared |= {(rung.name, name): figures} if figures else {}
-    return MethodErrors(
-        shared, {rung.name: _declared(rung.verifier) for rung in ladder}, {rung.name: rung.fits for rung in ladder}
-    )
+                if figures is not None:
+                    from_measured[rung.name, name] = figures
+    declared = {rung.name: _declared(rung.verifier) for rung in ladder}
+    fits = {rung.name: rung.fits for rung in ladder}
+    return MethodErrors(from_measured, declared, fits)
 
 
 def margins(
@@ -82,8 +87,10 @@ def margins(
     found = []
     for objective in row.spec.get("objectives", ()):
         limits = [edge for edge in objective.get("accept") or () if edge is not None]
-        answer, measured = highest.get(objective["property"], (None, None))
-        if not limits or answer is None or measured is None or measured.quantity.censoring is not Censoring.NONE:
+        if not limits or objective["property"] not in highest:
+            continue
+        answer, measured = highest[objective["property"]]
+        if measured.quantity.censoring is not Censoring.NONE:
             continue
         if measured.property not in properties():
             continue  # a function of a notebook defines it, and this process does not have that function
@@ -105,21 +112,31 @@ def margins(
 
 def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) -> float:
     """Returns the distance from the nearest limit; negative outside. accept: (low, high) in the canonical unit."""
-    edges = [None if edge is None else express(Quantity(edge, prop.unit), prop, quantity.unit).value for edge in accept]
-    low, high = edges[::-1] if _is_falling(prop, quantity.unit) else edges
-    inside = [quantity.value - low] if low is not None else []
-    inside += [high - quantity.value] if high is not None else []
-    return min(inside)
+    edges: list[float | None] = []
+    for edge in accept:
+        in_unit = None if edge is None else express(Quantity(edge, prop.unit), prop, quantity.unit).value
+        edges.append(in_unit)
+    if _is_falling(prop, quantity.unit):
+        edges.reverse()
+    low, high = edges
+    distances = []
+    if low is not None:
+        distances.append(quantity.value - low)
+    if high is not None:
+        distances.append(high - quantity.value)
+    return min(distances)
 
 
 def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> MethodFigures | None:
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
-    pairs = [
-        (x.level_id, pooled(*zip(*x.values, strict=True))[0], pooled(*zip(*y.values, strict=True))[0])
-        for x, y, _ in progress.replicate_pairs(connection, row, None, rung, name)
-        if not (x.is_censored or y.is_censored)
-    ]
-    experimental = progress.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))
+    pairs = []
+    for imported, of_rung, _ in progress.replicate_pairs(connection, row, None, rung, name):
+        if not imported.is_censored and not of_rung.is_censored:
+            measured, _ = pooled(*zip(*imported.values, strict=True))
+            computed, _ = pooled(*zip(*of_rung.values, strict=True))
+            pairs.append((imported.level_id, measured, computed))
+    level_ids = {level_id for level_id, _, _ in pairs}
+    experimental = progress.experimental_levels(connection, sorted(level_ids))
     errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
     if len(errors) < FEWEST:
         return None
@@ -148,6 +165,7 @@ def _left_out(fit: Fit, prop: Property) -> MethodFigures:
 
 
 def _declared(verifier: str) -> tuple[MethodError, ...]:
+    """Returns the errors that a verifier declares; none for a verifier that this machine does not have."""
     try:
         return verifier_class(verifier).method_errors
     except (UnknownNameError, UsageError):  # the ledger may come from a machine with other verifiers
@@ -160,26 +178,33 @@ def _as_declared(error: MethodError) -> MethodFigures:
 
 
 def _in_unit(figures: MethodFigures, prop: Property, at: Quantity) -> MethodFigures:
-    """Returns errors in the unit of a value. They are differences near this value, which matters for wavelengths."""
+    """Returns errors in the unit of a value. An error is a difference near this value: the same difference of energies
+    is another difference of wavelengths elsewhere."""
     if at.unit == figures.unit:
         return figures
-    near = convert(at, prop)
-    stated = express(near, prop, figures.unit).value
-    sizes = (
-        spread_in_canonical_unit(stated, abs(size), figures.unit, prop)
-        for size in (figures.mean_error, figures.mean_absolute_error)
-    )
-    mean, absolute = (express(replace(near, uncertainty=size), prop, at.unit).uncertainty or 0.0 for size in sizes)
-    sign = -1 if (figures.mean_error < 0) != (_is_falling(prop, at.unit) != _is_falling(prop, figures.unit)) else 1
-    return figures.model_copy(update={"mean_error": sign * mean, "mean_absolute_error": absolute, "unit": at.unit})
+    canonical = convert(at, prop)
+    value_in_old_unit = express(canonical, prop, figures.unit).value
+
+    def converted(error: float) -> float:
+        """Returns the size of an error in the unit of the value."""
+        size = spread_in_canonical_unit(value_in_old_unit, abs(error), figures.unit, prop)
+        return express(replace(canonical, uncertainty=size), prop, at.unit).uncertainty or 0.0
+
+    mean_error = converted(figures.mean_error)
+    turns_sign = _is_falling(prop, at.unit) != _is_falling(prop, figures.unit)
+    if (figures.mean_error < 0) != turns_sign:
+        mean_error = -mean_error
+    absolute = converted(figures.mean_absolute_error)
+    return figures.model_copy(update={"mean_error": mean_error, "mean_absolute_error": absolute, "unit": at.unit})
 
 
 def _is_falling(prop: Property, unit: str) -> bool:
     """Returns whether values in this unit fall as those in the canonical unit rise, as wavelengths of energies do."""
-    return (conversion := prop.conversion(unit)) is not None and conversion.is_falling
+    conversion = prop.conversion(unit)
+    return conversion is not None and conversion.is_falling
 
 
-SIDES = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}
+SIDE_WORDS = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}
 
 
 class Judged(Protocol):
@@ -204,15 +229,16 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
     the method.
     """
     limits = _limits(row) if hit else _missed_limits(row, candidate)
+    where_it_lies = _outside if hit else _inside
     texts = []
     for measured in pooled_measured(answer.measured for answer in imported):
         if measured.property not in limits or _is_of_another_scale(measured):
             continue
         quantity = convert(measured.quantity, properties()[measured.property])
-        where = (_outside if hit else _inside)(quantity, limits[measured.property])
+        where = where_it_lies(quantity, limits[measured.property])
         if where is not None:
-            files = [file_of(a.source) for a in imported if _holds(a, measured)]
-            origin = f"{', '.join(dict.fromkeys(files))}, {measured.level.label}"
+            files = dict.fromkeys(file_of(answer.source) for answer in imported if _holds(answer, measured))
+            origin = f"{', '.join(files)}, {measured.level.label}"
             value = stated_value(measured)
             texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
     return "; ".join(texts) or None
@@ -224,8 +250,10 @@ def _limits(row: CampaignRow) -> dict[str, Window]:
 
 
 def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
-    """Returns the limits that a candidate missed: those of the objective on the property, else those of the gate; empty
-    for a candidate that missed none."""
+    """Returns {property: the limits that a candidate missed}, from the objective, or without one from the gate.
+
+    Returns an empty mapping for a candidate that missed none.
+    """
     missed = missed_property(candidate.reason, candidate.detail)
     if not missed:
         return {}
@@ -237,18 +265,21 @@ def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
 
 
 def _is_of_another_scale(measured: Measured) -> bool:
+    """Returns whether a value is a computed energy whose zero and scale depend on the method."""
     return measured.property in SCALE_OF_ITS_METHOD and bool(measured.level.basis or measured.level.geometry)
 
 
 def _outside(quantity: Quantity, window: Window) -> str | None:
     """Returns on which side the value lies outside the window by more than its uncertainty; None if it does not."""
-    side = SIDES.get(window.misses(quantity) or Reason.NOT_MEASURED)
+    reason = window.misses(quantity)
+    side = None if reason is None else SIDE_WORDS.get(reason)
     is_far = window.distance(quantity.value) > (quantity.uncertainty or 0.0)
     return f"{side} the limit of the objective" if side is not None and is_far else None
 
 
 def _inside(quantity: Quantity, window: Window) -> str | None:
-    """Returns that the value lies inside the window; None if it does not, or if it is a bound that does not tell."""
+    """Returns words if the value lies inside the window; None if it does not, or if it is a bound that leaves it
+    open."""
     return "inside the limits that were missed" if window.misses(quantity) is None else None
 
 
@@ -257,8 +288,12 @@ def stated_value(measured: Measured) -> str:
     quantity = measured.quantity
     if quantity.as_typed is None:
         return str(quantity)
-    return quantity.as_typed if quantity.uncertainty is None else f"{quantity.as_typed} ± {quantity.uncertainty:g}"
+    if quantity.uncertainty is None:
+        return quantity.as_typed
+    return f"{quantity.as_typed} ± {quantity.uncertainty:g}"
 
 
 def _holds(answer: EvidenceAnswer, measured: Measured) -> bool:
-    return any((m.property, m.level) == (measured.property, measured.level) for m in answer.measured)
+    """Returns whether an answer has a value of the same property at the same level."""
+    wanted = (measured.property, measured.level)
+    return any((own.property, own.level) == wanted for own in answer.measured)

@@ -1,8 +1,13 @@
-"""The rows of exports (candidates with values, and proposals), read in pages; never all rows are in memory."""
+"""The rows of exports: candidates with their values, and proposals. They are read in pages, so never all are in memory.
+
+`columns` and `entries` give the table of candidates, `proposals` that of the proposals; `write_jsonl` writes either.
+`geometry` reads the last geometry that a candidate's evidence has stored.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -32,15 +37,19 @@ from sciagent.store.views.candidates import (
     rung_answers,
 )
 
-PAGE = 500
-IMPORTED = "imported"  # label of imported values, where those of a rung have the rung's label
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
-FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
+PAGE_ROWS = 500  # rows that are read together
+IMPORTED = "imported"  # stands for imported values in place of a rung's label
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
+GEOMETRY_FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
-FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
-PROPOSAL = ("id", "at", "turn", "proposer", *FATE, "name")
-STRUCTURE = ("kind", "text", "smiles", "formula")
-FIXED = ("key", *STRUCTURE, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
+FATE_COLUMNS = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "name")
+STRUCTURE_COLUMNS = ("kind", "text", "smiles", "formula")
+FIXED_COLUMNS = (
+    "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility",
+    "in_seeds",
+)  # fmt: skip
+"""Columns of the table of candidates that every campaign has."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,9 @@ class MeasuredColumn:
     """Label of the rung; `imported` for imported values."""
     property: str
     unit: str
+    """Unit of the values: the one that the campaign chose, else the canonical one."""
     level: str
+    """Label of the level."""
     name: str
     """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
@@ -63,14 +74,14 @@ class Entry:
 
     candidate: RankedCandidate
     answers: list[EvidenceAnswer]
-    """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates, not
-    calibrated."""
+    """All evidence of the candidate: from the campaign's rungs, then from files. Replicates are separate, and no value
+    is calibrated."""
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}; replicates are pooled, and values of calibrated rungs are calibrated."""
     named: Mapping[str, str]
     """Cells of the columns `name_columns`; empty texts for a candidate without names."""
     fixed: Mapping[str, Any]
-    """Cells of the columns that every campaign has."""
+    """Cells of FIXED_COLUMNS."""
 
 
 def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
@@ -79,8 +90,8 @@ def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
-    """Returns all properties measured by the campaign's rungs, in ladder order, then imported ones; each by property
-    and level."""
+    """Returns a column for each property and level that the campaign's rungs measured, in ladder order, then those of
+    imported values."""
     measured: list[MeasuredColumn] = []
     e = t.current_evidence.c
     q = t.quantity.c
@@ -100,28 +111,30 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .where(cc.campaign_id == row.id, condition)
             .order_by(p.name, lv.label)
         )
-        rows = connection.execute(query).all()
-        names = [row[0] for row in rows]
-        for name, unit, description, raw_level in rows:
+        found = connection.execute(query).all()
+        n_levels = Counter(name for name, _, _, _ in found)
+        for name, canonical_unit, description, raw_level in found:
             level = fits[name].level_of(raw_level) if name in fits else raw_level
-            shown = name if names.count(name) == 1 else f"{name}@{level}"
-            measured.append(MeasuredColumn(label, name, row.units.get(name, unit), level, shown, description))
+            column_name = name if n_levels[name] == 1 else f"{name}@{level}"
+            unit = row.units.get(name, canonical_unit)
+            measured.append(MeasuredColumn(label, name, unit, level, column_name, description))
     return measured
 
 
 def entries(
     connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1, hits: bool = False
 ) -> Iterator[Entry]:
-    """Yields the candidates in order of arrival; the hits alone come in the order of `best`.
+    """Yields the candidates in order of arrival, or only the hits, in the order of `best`.
 
-    last: sequence number after which to start, unless hits are wanted; -1 for all. hits: whether only hits are wanted.
+    wanted: columns whose values an entry has. hits: whether only hits are wanted. last: sequence number after which to
+    start, unless hits are wanted; -1 for all.
     """
     ladder = rungs(connection, row.id)
-    labels = {r.position: r.name for r in ladder}
-    names = {(c.rung, c.property, c.level): c.name for c in wanted}
+    labels = {rung.position: rung.name for rung in ladder}
+    names = {(column.rung, column.property, column.level): column.name for column in wanted}
     fields = name_fields(connection, row.id)
     fits = fits_by_rung(ladder)
-    for page in candidate_pages(connection, row, PAGE, hits, last):
+    for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
         ids = [candidate.id for candidate in page]
         answers = rung_answers(connection, row, ladder, ids)
         imported = imported_answers(connection, ids, row.units)
@@ -134,7 +147,7 @@ def entries(
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in names:
                         values[answer.rung, names[source]] = measured
-            fixed = {name: getattr(candidate, name, None) for name in FIXED}
+            fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
             fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
             yield Entry(candidate, own_answers, values, name_cells(candidate.names, fields), fixed)
 
@@ -142,11 +155,15 @@ def entries(
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
     """Returns {rung: {property: value with uncertainty, unit and level}} for JSON."""
     by_rung: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
-    for (rung, name), m in entry.values.items():
-        q = m.quantity
-        cell = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
-        cell |= {} if q.as_typed is None else {"as_typed": q.as_typed}
-        by_rung[rung][name] = cell if q.censoring is Censoring.NONE else cell | {"censoring": str(q.censoring)}
+    for (rung, name), measured in entry.values.items():
+        quantity = measured.quantity
+        cell: dict[str, Any] = {field: getattr(quantity, field) for field in ("value", "uncertainty", "unit")}
+        cell["level"] = measured.level.label
+        if quantity.as_typed is not None:
+            cell["as_typed"] = quantity.as_typed
+        if quantity.censoring is not Censoring.NONE:
+            cell["censoring"] = str(quantity.censoring)
+        by_rung[rung][name] = cell
     return by_rung
 
 
@@ -154,19 +171,23 @@ def write_jsonl(
     connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False, hits: bool = False
 ) -> int:
     """Writes a line per candidate, or per proposal. Returns the number of lines."""
-    candidates = (
-        {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
-        for entry in entries(connection, row, columns(connection, row), hits=hits)
-    )
-    n = 0
-    for n, line in enumerate(proposals(connection, row) if proposed else candidates, start=1):  # noqa: B007
+    if proposed:
+        objects = proposals(connection, row)
+    else:
+        objects = (
+            {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
+            for entry in entries(connection, row, columns(connection, row), hits=hits)
+        )
+    n_lines = 0
+    for line in objects:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    return n
+        n_lines += 1
+    return n_lines
 
 
 def harmless(cell: Any) -> Any:
     """Returns the cell, quoted if it is a text that a spreadsheet would run as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
 
 
 def geometry(
@@ -175,25 +196,29 @@ def geometry(
     """Returns (text, `xyz` or `cif`, answer) of the last stored geometry; None without one or if its file is gone."""
     for answer in reversed(answers):
         for _, sha256, size, media_type in answer.files:
-            if media_type not in FORMATS or size > max_bytes:
+            if media_type not in GEOMETRY_FORMATS or size > max_bytes:
                 continue
             try:
-                return artifacts.get(sha256).decode("utf-8", errors="replace"), FORMATS[media_type], answer
+                text = artifacts.get(sha256).decode("utf-8", errors="replace")
             except SciagentError:
                 continue
+            return text, GEOMETRY_FORMATS[media_type], answer
     return None
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
-    """Yields the proposals by status, then by arrival.
+    """Yields the proposals by status, then by arrival; each has the cells of PROPOSAL_COLUMNS.
 
-    candidate: the candidate's key. predicted: JSON text. name: the identifiers that the candidate has in the campaign's
-    files; a refused text has its names in `detail`."""
+    `candidate` is the candidate's key, `predicted` a JSON text, and `name` the identifiers that the candidate has in
+    the campaign's files. A refused text has its names in `detail`.
+    """
     rows = queries.proposals(connection, row)
-    while page := list(islice(rows, PAGE)):
-        known = names_of(connection, [candidate_id for candidate_id, *_ in page if candidate_id is not None], [row.id])
+    while page := list(islice(rows, PAGE_ROWS)):
+        candidate_ids = [candidate_id for candidate_id, *_ in page if candidate_id is not None]
+        names = names_of(connection, candidate_ids, [row.id])
         for candidate_id, *values in page:
-            proposal = dict(zip(PROPOSAL, [*values, identifier_text(known.get(candidate_id, {}))], strict=True))
+            name = identifier_text(names.get(candidate_id, {}))
+            proposal = dict(zip(PROPOSAL_COLUMNS, [*values, name], strict=True))
             proposal["at"] = proposal["at"].isoformat()
             predicted = proposal["predicted"]
             proposal["predicted"] = json.dumps(predicted, ensure_ascii=False) if predicted else None

@@ -98,8 +98,9 @@ def window(edges: Any, name: str, unit: str) -> str:
     low, high = edges or (None, None)
     if low is None and high is None:
         return ""
-    text = f"{'' if low is None else f'{low:g} ≤ '}{words(name)}{'' if high is None else f' ≤ {high:g}'}"
-    return text + after_number(unit)
+    lower = "" if low is None else f"{low:g} ≤ "
+    upper = "" if high is None else f" ≤ {high:g}"
+    return f"{lower}{words(name)}{upper}{after_number(unit)}"
 
 
 def aim_sentence(objective: Mapping[str, Any]) -> str:
@@ -117,8 +118,11 @@ def aim_sentence(objective: Mapping[str, Any]) -> str:
 
 def duration(seconds: float, prefix: str = "") -> str:
     """Returns a text such as `1.5 minutes`, in the largest unit in which the time is at least 1."""
-    factor, unit = (3600, "hours") if seconds >= 3600 else (60, "minutes") if seconds >= 60 else (1, "seconds")
-    return f"{seconds / factor:.3g} {prefix}{unit}"
+    if seconds >= 3600:
+        return f"{seconds / 3600:.3g} {prefix}hours"
+    if seconds >= 60:
+        return f"{seconds / 60:.3g} {prefix}minutes"
+    return f"{seconds:.3g} {prefix}seconds"
 
 
 def cost(core_seconds: float) -> str:

@@ -420,7 +420,7 @@ def test_texts_of_people_are_shown_as_texts(serve: Serve) -> None:
 
 
 def test_the_list_pages(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sciagent.lab.pages.tasks.PAGE", 2)
+    monkeypatch.setattr("sciagent.lab.pages.tasks.PAGE_TASKS", 2)
     server = serve()
     anna = server.person("anna")
     first = anna.client.get("/tasks").text

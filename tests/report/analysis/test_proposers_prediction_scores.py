@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.proposing.prediction_scores import crps, read
-from sciagent.report.analysis.proposers import BINS, listed, prediction_scores
+from sciagent.report.analysis.proposers import MAX_BINS, listed, prediction_scores
 from sciagent.store.database.ledger import Ledger
 from tests.support.pages import Parsed
 from tests.support.talked import Talker, talked
@@ -42,7 +42,7 @@ def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> 
     with made.ledger.read() as connection:
         found = prediction_scores(connection, made.row)
     for one in found:
-        assert 1 < len(one.bins) <= BINS and sum(b.record.n for b in one.bins) == one.record.n
+        assert 1 < len(one.bins) <= MAX_BINS and sum(b.record.n for b in one.bins) == one.record.n
     assert found[0].bins[-1].last == 43
 
 

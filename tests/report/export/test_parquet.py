@@ -36,8 +36,8 @@ def test_parquet_keeps_units_and_levels_in_its_schema(told: Maker, tmp_path: Pat
 
 
 def test_parquet_is_written_in_row_groups(told: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "GROUP", 5)
-    monkeypatch.setattr(table, "PAGE", 3)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 5)
+    monkeypatch.setattr(table, "PAGE_ROWS", 3)
     path = tmp_path / "a.parquet"
     with told.ledger.read() as connection:
         assert parquet.candidate_rows(connection, told.row).write(path) == 12

@@ -11,7 +11,7 @@ import pytest
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError
 from sciagent.report.export.sheet import chosen_columns, write_csv
-from sciagent.report.parts.table import FIXED
+from sciagent.report.parts.table import FIXED_COLUMNS
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from tests.support.reported import GFN2, PBE0, Maker, gap
@@ -42,7 +42,7 @@ def test_the_short_table_has_the_objectives_first_the_highest_rung_before_the_ot
 def test_all_columns_are_all_and_each_once(told: Maker) -> None:
     with told.ledger.read() as connection:
         headings = [column.heading for column in chosen_columns(connection, told.row, "all")]
-    assert len(headings) == len(set(headings)) and set(FIXED) <= set(headings)
+    assert len(headings) == len(set(headings)) and set(FIXED_COLUMNS) <= set(headings)
     assert {f"{name} [eV] censoring" for name in ("r1.homo_lumo_gap", "r2.homo_lumo_gap")} <= set(headings)
 
 

@@ -56,10 +56,10 @@ def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path:
     made = talked(own_ledger, tmp_path, episodes=40, turns=1)
     number, shown = selected(made)
     numbers = [episode.begun.number for episode in shown]
-    assert number == 40 and len(numbers) == episodes.LATEST + episodes.BEST
+    assert number == 40 and len(numbers) == episodes.MAX_LATEST + episodes.MAX_OF_BEST
     assert numbers == sorted(numbers, reverse=True)
-    assert set(range(40, 40 - episodes.LATEST, -1)) <= set(numbers)
-    assert sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28) >= episodes.BEST - 2
+    assert set(range(40, 40 - episodes.MAX_LATEST, -1)) <= set(numbers)
+    assert sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28) >= episodes.MAX_OF_BEST - 2
     assert "20 of 40 episodes: those behind the best candidates, and the latest." in Parsed(rendered(made)).text
 
 
@@ -67,17 +67,17 @@ def test_a_page_stays_a_page_however_long_a_model_talks(own_ledger: Ledger, tmp_
     made = Talker(own_ledger, tmp_path)
     for number in range(1, 13):
         trajectory = made.begin("m", number, opening="o" * 30_000)
-        for turn in range(episodes.TURNS + 2 if number == 12 else 25):
+        for turn in range(episodes.MAX_TURNS + 2 if number == 12 else 25):
             made.say(trajectory, turn, "C" * 20_000, thinking="t" * 50_000, content="c" * 50_000, seen="s" * 20_000)
     with made.ledger.begin() as connection:
-        for n in range(episodes.PROPOSALS + 10):
+        for n in range(episodes.MAX_PROPOSALS + 10):
             made.propose(connection, "x" * 5000, "refused", reason="unparsable", detail=str(n))
     html = rendered(made)
     assert len(html.encode()) < 1_600_000
     number, shown = selected(made)
     assert number == 12 and 1 < len(shown) < 12
     longest = next(episode for episode in shown if episode.begun.number == 12)
-    assert len(longest.turns) == episodes.TURNS
+    assert len(longest.turns) == episodes.MAX_TURNS
     assert longest.turns[0].thinking.endswith("… (50000 characters)")
     assert "2 further turns not shown here." in Parsed(html).text
 

@@ -75,7 +75,7 @@ def test_the_table_is_the_same_however_few_rows_are_read_at_once(
     with made.ledger.read() as connection:
         ladder = campaigns.rungs(connection, made.row.id)
         at_once = page_table(connection, made.row, ladder)
-        monkeypatch.setattr(candidates, "PAGE", 5)
+        monkeypatch.setattr(candidates, "PAGE_ROWS", 5)
         assert len(at_once.rows) == 12 and page_table(connection, made.row, ladder) == at_once
 
 
