@@ -163,13 +163,19 @@ def enter(
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
     built = reader.built(found.campaign)
+    limit = ""
+    if below:
+        limit = "below"
+    elif above:
+        limit = "above"
     said: dict[str, Any] = {
         "values": _pairs("--value", value),
         "uncertainties": _pairs("--uncertainty", uncertainty),
-        "limit": "below" if below else "above" if above else "",
+        "limit": limit,
         "not_obtained": not_obtained or "",
     }
-    said |= {"grades": _pairs("--grade", grade)} if grade else {}
+    if grade:
+        said["grades"] = _pairs("--grade", grade)
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:64]

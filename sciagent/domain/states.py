@@ -136,15 +136,19 @@ def after_result(
 
 def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
     """Returns the new states after the attempt's worker or driver was lost. losses: of the job before this attempt."""
-    gives_up = losses + 1 >= MAX_LOSSES
-    state = JobState.CANCELLED if cancelled else JobState.QUARANTINED if gives_up else JobState.QUEUED
+    if cancelled:
+        state = JobState.CANCELLED
+    elif losses + 1 >= MAX_LOSSES:
+        state = JobState.QUARANTINED
+    else:
+        state = JobState.QUEUED
     return AfterAttempt(state, AttemptState.LOST, losses=1)
 
 
 def after_recall(*, cancelled: bool = False) -> AfterAttempt:
     """Returns the new states of an attempt that was withdrawn before its start or when the campaign stopped.
 
-    It is neither a kill nor a loss."""
+    The withdrawal counts neither as a kill nor as a loss."""
     return AfterAttempt(JobState.CANCELLED if cancelled else JobState.QUEUED, AttemptState.CANCELLED)
 
 
@@ -192,6 +196,10 @@ def read(text: str | None) -> dict[str, int]:
 
 def in_words(needs: Mapping[str, int]) -> str:
     """Returns a text for people, such as `4 cores, 1 gpu, 1 gaussian`."""
-    return ", ".join(
-        f"{n} core{'' if n == 1 else 's'}" if name == CORES else f"{n} {name}" for name, n in needs.items()
-    )
+    texts = []
+    for name, n in needs.items():
+        noun = name
+        if name == CORES:
+            noun = "core" if n == 1 else "cores"
+        texts.append(f"{n} {noun}")
+    return ", ".join(texts)
