@@ -1,6 +1,7 @@
 """The commands that answer about campaigns.
 
-They are `sciagent status`, `best`, `explain`, `trace`, `verify`, `report` and `compare`. Each command stands above the functions that write its answer as text.
+They are `sciagent status`, `best`, `explain`, `trace`, `verify`, `report` and `compare`. Each command stands above the
+functions that write its answer as text.
 """
 
 from __future__ import annotations

@@ -17,13 +17,15 @@ from typing import TypeVar
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 
-MAX_KILLS = 2  # the job is then quarantined
-MAX_LOSSES = 5
-TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
+MAX_KILLS = 2  # kills after which a job is quarantined
+MAX_LOSSES = 5  # losses after which a job is quarantined
+TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # outcomes after which a job is queued again
 DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
 
 
 class JobState(StrEnum):
+    """The state of a job."""
+
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -33,6 +35,8 @@ class JobState(StrEnum):
 
 
 class AttemptState(StrEnum):
+    """The state of an attempt to run a job."""
+
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -43,6 +47,8 @@ class AttemptState(StrEnum):
 
 
 class CampaignState(StrEnum):
+    """The state of a campaign."""
+
     CREATED = "created"
     RUNNING = "running"
     PAUSED = "paused"  # by a person: the driver, if one runs, stays and starts nothing
@@ -129,9 +135,10 @@ def after_result(
         return AfterAttempt(JobState.QUEUED, AttemptState.CANCELLED)
     if outcome not in TRIED_AGAIN:
         return AfterAttempt(JobState.FAILED, AttemptState.FAILED)
-    kill = int(not interrupted)
+    added_kills = 0 if interrupted else 1
     gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # a retry would give the same
-    return AfterAttempt(JobState.QUARANTINED if gives_up else JobState.QUEUED, AttemptState.FAILED, kills=kill)
+    job_state = JobState.QUARANTINED if gives_up else JobState.QUEUED
+    return AfterAttempt(job_state, AttemptState.FAILED, kills=added_kills)
 
 
 def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
@@ -149,7 +156,8 @@ def after_recall(*, cancelled: bool = False) -> AfterAttempt:
     """Returns the new states of an attempt that was withdrawn before its start or when the campaign stopped.
 
     The withdrawal counts neither as a kill nor as a loss."""
-    return AfterAttempt(JobState.CANCELLED if cancelled else JobState.QUEUED, AttemptState.CANCELLED)
+    job_state = JobState.CANCELLED if cancelled else JobState.QUEUED
+    return AfterAttempt(job_state, AttemptState.CANCELLED)
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
@@ -173,7 +181,8 @@ def check(needs: Mapping[str, int]) -> None:
         raise ValueError(f"{len(needs)} names; at most {MOST_NAMES}")
     for name, n in needs.items():
         if not _NAME.fullmatch(name):
-            shown = repr(name if len(name) <= 60 else name[:57] + "...")
+            short_name = name if len(name) <= 60 else name[:57] + "..."
+            shown = repr(short_name)
             raise ValueError(f"{shown} is no name: a lower-case letter, then letters, digits and _, at most 31")
         if name in ELSEWHERE:
             raise ValueError(f"{name} is set by {ELSEWHERE[name]}")
