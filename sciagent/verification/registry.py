@@ -67,6 +67,7 @@ _defined: dict[str, Defined] = {}
 _sent: list[SentVerifiers] = []
 FOLDER = "functions"
 ENDING = ".pickle"
+SHA256_DIGITS = 64
 CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
 
 
@@ -94,7 +95,8 @@ def receive(folder: Path, restore: Callable[[bytes], object]) -> None:
 
 def is_function(settings: Mapping[str, Any]) -> bool:
     """Returns whether a verifier with these settings was made from a function."""
-    return len(str(settings.get(CODE, ""))) == 64
+    fingerprint = str(settings.get(CODE, ""))
+    return len(fingerprint) == SHA256_DIGITS
 
 
 def defined() -> Mapping[str, Defined]:
@@ -133,7 +135,9 @@ def verifier_class(name: str) -> type[BaseVerifier[Any]]:
 
 def provider(name: str) -> str:
     """Returns `package version` of the distribution that offers the verifier."""
-    return _defined[name].package if name in _defined else _distribution(name)
+    if name in _defined:
+        return _defined[name].package
+    return _distribution(name)
 
 
 @cache
