@@ -1,6 +1,7 @@
-"""`sciagent status | best | explain | trace | verify | report`: the answers of a campaign or its ladder.
+"""The commands that answer about campaigns.
 
-`sciagent compare NAME NAME`: compares two campaigns.
+They are `sciagent status`, `best`, `explain`, `trace`, `verify`, `report` and `compare`. Each command stands above the
+functions that write its answer as text.
 """
 
 from __future__ import annotations
@@ -166,6 +167,7 @@ def trace(
 
 
 def _cut(paragraph: Paragraph) -> Paragraph:
+    """Returns the paragraph with at most MAX_SHOWN characters of its text."""
     text = paragraph.text
     if len(text) > MAX_SHOWN:
         text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
@@ -198,7 +200,10 @@ def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
 
 def _proposal(proposal: Mapping[str, Any]) -> str:
     score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
-    became = "a hit" if proposal["hit"] else proposal["standing"] or proposal["reason"] or ""
+    if proposal["hit"]:
+        became = "a hit"
+    else:
+        became = proposal["standing"] or proposal["reason"] or ""
     return f"{proposal['text']}: {proposal['status']}, {became}{score}"
 
 
@@ -219,10 +224,14 @@ def verify(
 
     ladder = Campaign.from_yaml(campaign, ledger, enter=False)
     say_upgraded(ladder.ledger.store)
-    if unusual := ladder.screened_spec(no_safety).safety_note:
-        say(unusual)
+    safety_note = ladder.screened_spec(no_safety).safety_note
+    if safety_note:
+        say(safety_note)
     answer = ladder.verify(structure(candidate), no_safety=no_safety)
-    put_json(answer) if json else put(str(answer))
+    if json:
+        put_json(answer)
+    else:
+        put(str(answer))
     raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
 
 
@@ -310,7 +319,10 @@ def _funnel(comparison: Comparison) -> Table:
         mark = "" if pair.same_calculation or None in pair.rungs else " (another calculation)"
         cells: list[str] = []
         for counts in pair.counts:
-            cells += [f"{counts.passed} of {counts.done}", f"{counts.core_seconds:.1f} s"] if counts else ["–", ""]
+            if counts is None:
+                cells += ["–", ""]
+            else:
+                cells += [f"{counts.passed} of {counts.done}", f"{counts.core_seconds:.1f} s"]
         table.add_row(label + mark, *cells)
     return table
 

@@ -72,9 +72,15 @@ def gc(
     else:
         would_go = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
         note = would_go if waste_items else "there is nothing to clear up"
-    answer: dict[str, Any] = {"deleted": delete, "removed": removed, "removed_bytes": removed_bytes, "bytes": total}
-    answer |= {"kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()}}
-    answer |= {"artifacts": {"named": n_named, "unnamed": n_unnamed}, "items": _items(waste_items)}
+    answer: dict[str, Any] = {
+        "deleted": delete,
+        "removed": removed,
+        "removed_bytes": removed_bytes,
+        "bytes": total,
+        "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
+        "artifacts": {"named": n_named, "unnamed": n_unnamed},
+        "items": _items(waste_items),
+    }
     lines = [*_totals(sizes), *(_listed(waste_items) if show else ())]
     put_answer(answer, json, map(Line, lines), note)
 

@@ -118,8 +118,12 @@ def _verifiers() -> Iterator[Check]:
     for found in sorted(catalogue({}), key=itemgetter("name")):
         broken = found["error"]
         missing = found.get("missing")
-        state = "broken" if broken else "absent" if missing else "ok"
-        yield Check(found["name"], state, broken or missing or f"{found['tier']}, from {found['package']}")
+        if broken:
+            yield Check(found["name"], "broken", broken)
+        elif missing:
+            yield Check(found["name"], "absent", missing)
+        else:
+            yield Check(found["name"], "ok", f"{found['tier']}, from {found['package']}")
 
 
 def _proposers() -> Iterator[Check]:
@@ -302,7 +306,7 @@ def _list_environments(json: bool) -> None:
     for name, python in programs.environments().items():
         row: dict[str, str | None] = {"name": name, "python": str(python), **_versions({}), "error": None}
         try:
-            row |= _versions(programs.inspect(python))
+            row.update(_versions(programs.inspect(python)))
         except UsageError as error:
             row["error"] = str(error)
         rows.append(row)

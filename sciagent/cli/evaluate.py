@@ -188,7 +188,8 @@ def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
 
 def _notes(answer: EvaluationAnswer) -> Iterator[str]:
     for arm, figures in answer.arms.items():
-        if figures.verifications < (granted := answer.verifications * _campaigns(answer, arm)):
+        granted = answer.verifications * _n_campaigns(answer, arm)
+        if figures.verifications < granted:
             yield f"{arm} made {figures.verifications} of {granted} verifications: it ran out of new candidates"
         yield from (f"{arm}: {why}" for why in figures.failed)
     yield from (f"{arm}: {why}" for arm, reasons in answer.failed.items() for why in reasons)
@@ -196,5 +197,6 @@ def _notes(answer: EvaluationAnswer) -> Iterator[str]:
         yield f"{answer.stopped}; go on with the same command"
 
 
-def _campaigns(answer: EvaluationAnswer, arm: str) -> int:
+def _n_campaigns(answer: EvaluationAnswer, arm: str) -> int:
+    """Returns the number of campaigns of an arm."""
     return sum(each.arm == arm for each in answer.campaigns)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
+    """The format of an export."""
+
     CSV = "csv"
     XLSX = "xlsx"
     JSONL = "jsonl"
@@ -35,13 +37,15 @@ class Format(StrEnum):
 
 
 class What(StrEnum):
+    """The rows of an export."""
+
     CANDIDATES = "candidates"
     PROPOSALS = "proposals"
     SERIES = "series"
 
 
 ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
-TEXT = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)
+TEXT_FORMATS = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)
 WITH_COLUMNS = (Format.CSV, Format.XLSX)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
@@ -72,7 +76,8 @@ def export(
     from sciagent.api.opening import pick_campaign
     from sciagent.report.export.crate import author, licence, write_crate
 
-    chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
+    ending = output.suffix.lower() if output else ""
+    chosen = format or ENDINGS.get(ending, Format.CSV)
     wanted = Wanted(chosen, what, columns, hits)
     _check(wanted, output)
     opened = open_ledger(ledger)
@@ -121,16 +126,18 @@ def _check(wanted: Wanted, output: Path | None) -> None:
         raise UsageError("--hits goes with candidates in a table or a file of structures")
     if output is not None:
         _check_output(output)
-    elif chosen not in TEXT:
+    elif chosen not in TEXT_FORMATS:
         raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
 
 
 def _check_series(wanted: Wanted, output: Path | None) -> None:
+    """Raises UsageError unless the series are to be written as csv into a new folder."""
     if output is None or output.exists() or wanted.format is not Format.CSV or wanted.columns is not None:
         raise UsageError("--what series writes csv files into a new folder: name it with --output")
 
 
 def _check_output(output: Path) -> None:
+    """Raises UsageError if the file cannot be written."""
     if not output.parent.is_dir():
         raise UsageError(f"{output}: the folder {output.parent} does not exist")
     if output.exists() and not (output.is_file() or output.is_dir()):

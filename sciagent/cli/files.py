@@ -1,8 +1,7 @@
-"""`sciagent init` and `sciagent schema`: make a folder with a ready campaign, and print JSON schemas.
+"""The commands for files of campaigns: `sciagent init`, `sciagent schema` and `sciagent plan`.
 
-The example campaigns of sciagent, which can be copied into a folder.
-
-`sciagent plan FILE`: estimates what the budget will buy, before the campaign starts.
+`sciagent init` copies one of the example campaigns into a folder; `Template` describes an example. `sciagent schema`
+prints JSON schemas. `sciagent plan FILE` estimates what the budget will buy, before the campaign starts.
 """
 
 from __future__ import annotations
@@ -162,7 +161,8 @@ def write_template(target: Path, template: str, name: str | None = None) -> list
     lines = [line for line in chosen.path.read_text(encoding="utf-8").splitlines() if not line.startswith(_EDITOR)]
     lines = [f"campaign: {name}" if line.startswith("campaign:") else line for line in lines]
     contents = {f"{name}.yaml": "\n".join(lines).encode() + b"\n", "README.md": _readme(chosen, name).encode()}
-    contents |= {file.name: file.read_bytes() for file in chosen.data}
+    for data_file in chosen.data:
+        contents[data_file.name] = data_file.read_bytes()
     for file in contents:
         if (target / file).exists():
             way_out = "choose another folder, or move it away (nothing was written)"
@@ -303,4 +303,6 @@ def _cases(plan: Plan) -> Iterator[Part]:
 
 
 def _number(n: float | None) -> str:
-    return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
+    if n is None:
+        return "–"
+    return f"{n:.2g}" if n < 10 else f"{n:.0f}"

@@ -100,7 +100,8 @@ def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
     for change in changes:
         text = words.get(change.done, f"left as it is: {change.why}")
         yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
-    if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
+    keys = list(dict.fromkeys(change.key[:12] for change in changes if change.held))
+    if keys:
         yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent hold {keys[0]} --undo --reason ...")
 
 
@@ -204,7 +205,8 @@ def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -
     from sciagent.store.campaign_state import campaigns
 
     ladders = [rung for id_ in campaign_ids for rung in campaigns.all_rungs(connection, id_)]
-    if ids := [rung.id for rung in ladders if rung.name == label]:
+    ids = [rung.id for rung in ladders if rung.name == label]
+    if ids:
         return ids
     raise UnknownNameError("rung", label, {rung.name for rung in ladders})
 
@@ -230,12 +232,16 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     with opened.read() as connection:
         campaign_of = {job.id: job.campaign for job in job_lists.job_rows(connection, list(dict.fromkeys(numbers)))}
         wanted = campaigns.get(connection, campaign).name if campaign else None
-    if missing := [str(number) for number in numbers if number not in campaign_of]:
+    missing = [str(number) for number in numbers if number not in campaign_of]
+    if missing:
         raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
-    if wanted and (others := [str(number) for number, name in campaign_of.items() if name != wanted]):
+    others = [str(number) for number, name in campaign_of.items() if name != wanted]
+    if wanted and others:
         raise UsageError(f"job {', '.join(others)} is not of campaign {wanted}; nothing was done")
-    names = dict.fromkeys(campaign_of.values())
-    return {name: [id_ for id_, of in campaign_of.items() if of == name] for name in names}
+    jobs_by_campaign: dict[str, list[int]] = {}
+    for job_id, campaign_name in campaign_of.items():
+        jobs_by_campaign.setdefault(campaign_name, []).append(job_id)
+    return jobs_by_campaign
 
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
@@ -251,6 +257,7 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
         named = resolve(connection, row, candidate_text(text))
         rung_ids = [rung.id for rung in campaigns.all_rungs(connection, row.id)]
         rows = store.of_candidate(connection, row.id, named.id, rung_ids)
-    if ids := [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]:
+    ids = [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]
+    if ids:
         return {row.name: ids}
     raise UsageError(f'{named} has no job in campaign "{row.name}" that waits or runs')

@@ -57,10 +57,11 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
     table = plain_table("", "task", "campaign", "candidate", "measure", "state", "due", "why", left=COLUMNS)
     for each in shown:
         measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
-        state = STATES.get(each.state, each.state.replace("_", " ")) + (
-            f" by {each.claimed_by}" if each.claimed_by else ""
-        )
-        state += f", no slot before {each.slot_at:%Y-%m-%d}" if each.slot_at else ""
+        state = STATES.get(each.state, each.state.replace("_", " "))
+        if each.claimed_by:
+            state += f" by {each.claimed_by}"
+        if each.slot_at:
+            state += f", no slot before {each.slot_at:%Y-%m-%d}"
         due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
         table.add_row(str(each.task), each.campaign, each.text, measure, state, due, each.why)
     return table
@@ -163,13 +164,19 @@ def enter(
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
     built = reader.built(found.campaign)
+    limit = ""
+    if below:
+        limit = "below"
+    elif above:
+        limit = "above"
     said: dict[str, Any] = {
         "values": _pairs("--value", value),
         "uncertainties": _pairs("--uncertainty", uncertainty),
-        "limit": "below" if below else "above" if above else "",
+        "limit": limit,
         "not_obtained": not_obtained or "",
     }
-    said |= {"grades": _pairs("--grade", grade)} if grade else {}
+    if grade:
+        said["grades"] = _pairs("--grade", grade)
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:64]
@@ -199,7 +206,8 @@ def review(
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
-    if (accept is not None) + bool(send_back) + approve > 1:
+    chosen = [accept is not None, bool(send_back), approve]
+    if chosen.count(True) > 1:
         raise UsageError("--accept, --send-back and --approve exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()

@@ -90,7 +90,9 @@ class Root(TyperGroup):
 
 def loaded(name: str) -> TyperGroup:
     """Returns the commands of a group that is imported when it is called. Raises UsageError as `plugin`."""
-    return get_group(import_module(LATE[name]).app) if name in LATE else plugin(name)
+    if name in LATE:
+        return get_group(import_module(LATE[name]).app)
+    return plugin(name)
 
 
 def plugin(name: str) -> TyperGroup:
@@ -98,11 +100,13 @@ def plugin(name: str) -> TyperGroup:
     from importlib.metadata import entry_points
 
     try:
-        return get_group(next(iter(entry_points(group="sciagent.commands", name=name))).load())
+        first_point = next(iter(entry_points(group="sciagent.commands", name=name)))
+        return get_group(first_point.load())
     except (StopIteration, ImportError, AttributeError) as error:
+        cause = f": {error}" if str(error) else ""
         raise UsageError(
-            f'the command "{name}" needs the package sciagent_{name}, which is not installed or does not load'
-            f"{f': {error}' if str(error) else ''}; it comes with sciagent: pip install --force-reinstall sciagent"
+            f'the command "{name}" needs the package sciagent_{name}, which is not installed or does not load{cause}; '
+            "it comes with sciagent: pip install --force-reinstall sciagent"
         ) from error
 
 

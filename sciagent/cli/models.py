@@ -1,8 +1,8 @@
-"""`sciagent serve-model` and `sciagent adapters`: serve a local model with vLLM, and manage its LoRA adapters.
+"""The commands of language models: `sciagent serve-model`, `adapters`, `models` and `mcp`.
 
-`sciagent models`: lists, adds, makes and removes local models, which run inside the driver's process.
-
-`sciagent mcp CAMPAIGN`: serves a campaign's tools over the Model Context Protocol.
+`serve-model` serves a local model with vLLM, and `adapters` manages its LoRA adapters. `models` lists, adds, makes and
+removes local models, which run inside the driver's process. `mcp CAMPAIGN` serves a campaign's tools over the Model
+Context Protocol.
 """
 
 from __future__ import annotations

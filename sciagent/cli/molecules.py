@@ -123,9 +123,13 @@ def import_(
             "--phase": phase,
             "--cost": cost,
             "--keep": keep,
+            "--parent": parent,
+            "--skip-bad": skip_bad,
+            "--replicate": replicate,
+            "--dry-run": dry_run,
+            "--ph": ph is not None,
+            "--subject": subject != MOLECULE_KIND,
         }
-        others |= {"--parent": parent, "--skip-bad": skip_bad, "--replicate": replicate, "--dry-run": dry_run}
-        others |= {"--ph": ph is not None, "--subject": subject != MOLECULE_KIND}
         _load_old(
             *_rung_of_old_values(campaign, rung, others),
             file,

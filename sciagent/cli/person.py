@@ -1,8 +1,8 @@
-"""`sciagent person`: accounts of the people who use the server, their roles, links and tokens.
+"""The commands about people: `sciagent person`, `sciagent serve` and `sciagent audit`.
 
-`sciagent serve`: the pages for people, and the dispatcher that goes on after their answers.
-
-`sciagent audit`: the trail of what people did, and the check that nobody changed it.
+`sciagent person` manages accounts, roles, links and tokens. `sciagent serve` serves the pages for people, and starts
+the dispatcher that goes on after their answers. `sciagent audit` shows the trail of what people did, and checks that
+nobody changed it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Accounts of people: roles, one-time links, tokens of instruments.", no_args_is_help=True)
 Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of the account.")]
+EVERY_CAMPAIGN = "*"
+"""Stands for the campaign of a role that holds in every campaign."""
 URL = typer.Option("http://127.0.0.1:8080", "--url", metavar="URL", help="Address of the server, for the link.")
 AllOrOne = Annotated[str | None, typer.Option("--campaign", "-c", help="The campaign; without: all campaigns.")]
 
@@ -81,13 +83,20 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
         while page:
             roles = persons.roles(connection, [person.id for person in page])
             for person in page:
-                held = roles[person.id].items()
-                named = {"*" if id_ is None else campaigns.name_of(connection, id_): str(r) for id_, r in held}
-                shown = ", ".join(f"{r}{'' if c == '*' else f' in {c}'}" for c, r in sorted(named.items()))
-                state = "disabled" if person.disabled_at else "invited" if person.password_hash is None else "active"
-                admin = "admin" if person.is_admin else ""
-                roles_shown = ", ".join(filter(None, (admin, shown)))
-                rows.append({"login": person.login, "name": person.name, "state": state, "roles": roles_shown})
+                role_by_campaign: dict[str, str] = {}
+                for id_, role in roles[person.id].items():
+                    campaign = EVERY_CAMPAIGN if id_ is None else campaigns.name_of(connection, id_)
+                    role_by_campaign[campaign] = str(role)
+                texts = ["admin"] if person.is_admin else []
+                for campaign, role_name in sorted(role_by_campaign.items()):
+                    texts.append(role_name if campaign == EVERY_CAMPAIGN else f"{role_name} in {campaign}")
+                if person.disabled_at:
+                    state = "disabled"
+                elif person.password_hash is None:
+                    state = "invited"
+                else:
+                    state = "active"
+                rows.append({"login": person.login, "name": person.name, "state": state, "roles": ", ".join(texts)})
             page = persons.listed(connection, page[-1].login)
     put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
 

@@ -1,6 +1,6 @@
-"""`sciagent rewards publish | show`: versions of the rewards of a campaign's episodes.
+"""The commands `sciagent rewards publish` and `show`: versions of the rewards of a campaign's episodes.
 
-The guards of a version of rewards as text: two tables, the alarms, and how to read them.
+`parts` writes the guards of a version of rewards as text: two tables, the alarms, and how to read them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(help="Rewards of the episodes of a campaign.", no_args_is_help=True)
-MOST = 40  # rows of a table on the terminal; all are in --json
+MAX_ROWS = 40  # rows of a table on the terminal; all are in --json
 
 
 @app.command(epilog="Example: sciagent rewards publish campaigns/rewards/hits.yaml --campaign quickstart_llm")
@@ -107,22 +107,22 @@ def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
         yield Paragraph("no reward differs")
         return
     table = plain_table("", "episode", "turn", "was", "now")
-    for row in changed[:MOST]:
+    for row in changed[:MAX_ROWS]:
         table.add_row(str(row.episode), str(row.turn), number(row.was), number(row.now))
     yield table
-    if len(changed) > MOST:
-        yield Paragraph(f"and {len(changed) - MOST} more; see --json")
+    if len(changed) > MAX_ROWS:
+        yield Paragraph(f"and {len(changed) - MAX_ROWS} more; see --json")
 
 
 def _shown(answer: ShownRewards) -> Iterator[Part]:
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
     table = plain_table("", "episode", "sibling", "outcome", "turn", "reward", "return", "advantage", "candidates")
-    for episode in answer.episodes[:MOST]:
+    for episode in answer.episodes[:MAX_ROWS]:
         for row in _turns(episode):
             table.add_row(*row)
     yield table
-    if len(answer.episodes) > MOST:
-        yield Paragraph(f"and {plural(len(answer.episodes) - MOST, 'more episode')}; see --json")
+    if len(answer.episodes) > MAX_ROWS:
+        yield Paragraph(f"and {plural(len(answer.episodes) - MAX_ROWS, 'more episode')}; see --json")
 
 
 def _turns(episode: RewardedEpisode) -> Iterator[tuple[str, ...]]:
@@ -132,7 +132,8 @@ def _turns(episode: RewardedEpisode) -> Iterator[tuple[str, ...]]:
         yield (*first, "", "", "", "", "")
     for place, turn in enumerate(episode.turns):
         numbers = number(turn.reward), number(turn.to_go), number(turn.advantage)
-        yield (*(first if place == 0 else ("", "", "")), str(turn.turn), *numbers, str(len(turn.candidates)))
+        episode_cells = first if place == 0 else ("", "", "")
+        yield (*episode_cells, str(turn.turn), *numbers, str(len(turn.candidates)))
 
 
 def number(value: float | None) -> str:

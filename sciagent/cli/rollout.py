@@ -1,6 +1,7 @@
-"""`sciagent environment serve`: the live ladder as an environment for policies that run elsewhere.
+"""The commands `sciagent environment serve` and `sciagent rollout`.
 
-`sciagent rollout FILE`: groups of episodes that begin alike, for training and for evaluation.
+`environment serve` serves the live ladder as an environment for policies that run elsewhere. `rollout FILE` runs groups
+of episodes that begin alike, for training and for evaluation.
 """
 
 from __future__ import annotations

@@ -71,9 +71,16 @@ def run(
     130 interrupted.
     """
     if submit:
-        chosen = {"--workers": workers, "--executor": executor != "local", "--site": site, "--report": report}
-        chosen |= {"--no-report": no_report, "--quiet": quiet}
-        if given := [option for option, value in chosen.items() if value]:
+        choices_of_a_driver = {
+            "--workers": workers,
+            "--executor": executor != "local",
+            "--site": site,
+            "--report": report,
+            "--no-report": no_report,
+            "--quiet": quiet,
+        }
+        given = [option for option, value in choices_of_a_driver.items() if value]
+        if given:
             raise UsageError(
                 f"{given[0]} does not go with --submit: the dispatcher that drives the campaign chooses it"
             )
@@ -162,7 +169,8 @@ def resume(
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened)
-    if driver := wake(opened, campaign.name, user()):
+    driver = wake(opened, campaign.name, user())
+    if driver:
         say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")
         return
     _drive(campaign, workers, executor, site, report, no_report, json, quiet)
@@ -189,8 +197,8 @@ def _drive(
     for line in entered.amendments:
         say(f"amended: {line}")
     spec = entered.built.spec
-    if unusual := spec.safety_note:
-        say(unusual)
+    if spec.safety_note:
+        say(spec.safety_note)
     name = campaign.name
     target = None if no_report else checked(report or Path(f"{name}.report.html"))
     hush = quiet or json

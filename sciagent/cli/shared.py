@@ -150,7 +150,11 @@ def _subject_of_file(text: str) -> Subject | None:
     is_poscar = path.name.startswith(("POSCAR", "CONTCAR"))
     if "\n" in text or not (path.suffix or is_poscar) or path.name.lower().removesuffix(".gz").endswith(".csv"):
         return None
-    return next((s for s in map(subject_of, subject_names()) if s.is_file_of(path.name)), None)
+    for name in subject_names():
+        subject = subject_of(name)
+        if subject.is_file_of(path.name):
+            return subject
+    return None
 
 
 def _only_structure(subject: Subject, path: Path) -> str:

@@ -102,7 +102,12 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
-        yield lambda seconds: bool(select.select([sys.stdin], [], [], seconds)[0]) and sys.stdin.read(1) in "qQ"
+
+        def is_q_typed(seconds: float) -> bool:
+            readable, _, _ = select.select([sys.stdin], [], [], seconds)
+            return bool(readable) and sys.stdin.read(1) in "qQ"
+
+        yield is_q_typed
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
@@ -121,10 +126,10 @@ def frame(snapshot: Frame, width: int, height: int | None) -> Group:
         ("failed last", failures, 1.0, "nothing failed lately"),
     ]
     parts: list[RenderableType] = [_head(snapshot)]
-    left = (height or sys.maxsize) - 3 * len(troubles) - OTHER_LINES
+    lines_left = (height or sys.maxsize) - 3 * len(troubles) - OTHER_LINES
     for title, rows, share, empty in tables:  # each table takes at most its share of the lines that are left
-        limit = min(len(rows), max(2, int(left * share)))
-        left = max(0, left - limit)
+        limit = min(len(rows), max(2, int(lines_left * share)))
+        lines_left = max(0, lines_left - limit)
         if rows:
             parts += _table(title, rows, limit)
         elif empty:
@@ -150,22 +155,24 @@ def _table(title: str, rows: Records, limit: int) -> Iterator[RenderableType]:
             table.expand = True
     yield ""
     yield table
-    if left := len(rows) - len(shown):
-        yield Text(f"and {left} more", style="dim")
+    n_hidden = len(rows) - len(shown)
+    if n_hidden:
+        yield Text(f"and {n_hidden} more", style="dim")
 
 
 def _head(snapshot: Frame) -> Text:
     busy = snapshot.busy
     names = {worker.name for worker in snapshot.workers}
-    taking = [worker for worker in snapshot.workers if not worker.draining]
-    slots = sum(worker.slots for worker in taking)
-    taken = sum(busy[worker.name] for worker in taking)
+    taking_jobs = [worker for worker in snapshot.workers if not worker.draining]
+    slots = sum(worker.slots for worker in taking_jobs)
+    taken = sum(busy[worker.name] for worker in taking_jobs)
     parts = [f"{plural(len(snapshot.campaigns), 'campaign')} running", plural(len(snapshot.workers), "worker")]
     if slots or taken:
         parts.append(f"{taken} of {plural(slots, 'slot')} busy")
     parts += [f"{resource.name} {resource.used} of {resource.total}" for resource in snapshot.resources]
-    if here := sum(n for name, n in busy.items() if name not in names):
-        parts.append(f"{plural(here, 'job')} in drivers")
+    jobs_in_drivers = sum(n for name, n in busy.items() if name not in names)
+    if jobs_in_drivers:
+        parts.append(f"{plural(jobs_in_drivers, 'job')} in drivers")
     words = Text.assemble(("sciagent top", "bold"), f"  {snapshot.at:%H:%M:%S} UTC  ", ", ".join(parts))
     words.no_wrap = True
     words.overflow = "ellipsis"
@@ -178,8 +185,11 @@ def _campaign(campaign: Watched, wide: bool) -> dict[str, object]:
     state = campaign.state
     if campaign.driver in DRIVERLESS:
         state = f"{state}, {DRIVERLESS[campaign.driver]}"
-    used = "" if campaign.used is None else f"{campaign.used[1]:.0%}" + (f" {campaign.used[0]}" if wide else "")
-    return {
+    used = ""
+    if campaign.used is not None:
+        limit_name, share = campaign.used
+        used = f"{share:.0%} {limit_name}" if wide else f"{share:.0%}"
+    row: dict[str, object] = {
         "campaign": campaign.name,
         "state": Text(state, style=STATES.get(state, "bold red")),
         "hits": campaign.hits,
@@ -189,7 +199,10 @@ def _campaign(campaign: Watched, wide: bool) -> dict[str, object]:
         "gave up": Text(str(gave_up), style="red" if gave_up else "", justify="right"),
         "jobs/min": campaign.per_minute,
         "budget used": used,
-    } | ({"driver": campaign.driver} if wide else {})
+    }
+    if wide:
+        row["driver"] = campaign.driver
+    return row
 
 
 def _queues(queues: list[Queue], now: datetime) -> Records:
@@ -202,8 +215,13 @@ def _queues(queues: list[Queue], now: datetime) -> Records:
             "slots": queue.slots,
             "": Text("nobody serves it", style="bold red") if queue.depth and not queue.slots else None,
         }
-        for queue in sorted(queues, key=lambda queue: queue.slots > 0 or not queue.depth)
+        for queue in sorted(queues, key=_is_served)
     ]
+
+
+def _is_served(queue: Queue) -> bool:
+    """Whether the queue has a worker or no waiting jobs."""
+    return queue.slots > 0 or not queue.depth
 
 
 def _workers(snapshot: Frame, wide: bool) -> Records:
@@ -215,11 +233,13 @@ def _workers(snapshot: Frame, wide: bool) -> Records:
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys((*jobs, *workers)):
         about: dict[str, Any] = {"seen": None, "slots": None, "": Text("driver", style="dim")}
-        if worker := workers.get(name):
+        worker = workers.get(name)
+        if worker is not None:
             state = Text("draining", style=STATES["draining"]) if worker.draining else None
             about[""] = state if worker.slots else Text(worker.executor, style="dim")
             if wide:
-                about |= {"seen": ago(snapshot.at, worker.seen_at), "slots": worker.slots}
+                about["seen"] = ago(snapshot.at, worker.seen_at)
+                about["slots"] = worker.slots
         runs: list[dict[str, Any]] = [
             {
                 "job": job.job_id,
@@ -237,11 +257,18 @@ def _workers(snapshot: Frame, wide: bool) -> Records:
 
 
 def _failure(failure: Failure, now: datetime, wide: bool) -> dict[str, object]:
-    why = f"{failure.outcome or failure.state}" + (f": {failure.reason}" if failure.reason else "")
-    return {
+    why = str(failure.outcome or failure.state)
+    if failure.reason:
+        why += f": {failure.reason}"
+    if failure.state == "stale":
+        why = f"refused, came too late ({why})"
+    row: dict[str, object] = {
         "ago": ago(now, failure.at),
         "job": failure.job_id,
         "rung": failure.rung,
         "candidate": failure.candidate,
-        "why": f"refused, came too late ({why})" if failure.state == "stale" else why,
-    } | ({"worker": short_owner(failure.worker)} if wide else {})
+        "why": why,
+    }
+    if wide:
+        row["worker"] = short_owner(failure.worker)
+    return row

@@ -1,8 +1,7 @@
-"""`sciagent train`: a model of this machine is trained on a data set, and the new one added to the models.
+"""The commands of `sciagent train`: `sft`, `grpo`, `ppo`, `distill`, `hindsight`, and `recipe`.
 
-Shows the steps of a training run and its answer: lines of JSON, a bar, or lines of text.
-
-`sciagent train RECIPE.yaml`: training by stages, each gated by an evaluation.
+Each trains a model of this machine and adds the new one to the models. `sciagent train RECIPE.yaml` trains by stages,
+each gated by an evaluation. The steps of a run are shown as lines of JSON, as a bar, or as lines of text.
 """
 
 from __future__ import annotations
@@ -41,24 +40,25 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown(json: bool, folder: Path) -> Iterator[Tell]:
-    """Yields what shows the steps: lines of JSON on stdout; a bar on a terminal; else lines on stderr.
+    """Yields the function that shows a step: as a line of JSON on stdout, in a bar on a terminal, or on stderr.
 
-    folder: of the run; TensorBoard gets the steps there, where it is installed.
+    folder: folder of the run; TensorBoard gets the steps there, where it is installed.
     """
     from sciagent.training.learner.state import ScalarWriter
 
     scalars = ScalarWriter(folder)
     with _step_output(json) as tell, closing(scalars):
 
-        def both(step: TrainedStep, of: int) -> None:
+        def show_and_log(step: TrainedStep, of: int) -> None:
             tell(step, of)
             scalars.add(step)
 
-        yield both
+        yield show_and_log
 
 
 @contextmanager
 def _step_output(json: bool) -> Iterator[Tell]:
+    """Yields the function that shows a step and the number of steps."""
     if json:
         yield lambda step, of: put(jsons.dumps(step.model_dump()))
     elif not sys.stderr.isatty():
@@ -86,8 +86,14 @@ def put_trained(answer: TrainedPolicy | RecipeAnswer, json: bool, parts: Iterabl
 
 def step_line(step: TrainedStep, of: int) -> str:
     """Returns the figures of a step in one line. of: number of steps."""
-    parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
-    parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
+    parts = {
+        "loss": step.loss,
+        "reward": step.reward,
+        "kl": step.kl,
+        "entropy": step.entropy,
+        "value loss": step.value_loss,
+        "explained": step.explained_variance,
+    }
     figures = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
@@ -95,7 +101,7 @@ def step_line(step: TrainedStep, of: int) -> str:
     return f"step {step.step}/{of}{figures}{masked}{dropped}{notes}"
 
 
-COMMAND = "recipe"
+RECIPE_COMMAND = "recipe"
 
 
 class TrainGroup(TyperGroup):
@@ -103,7 +109,7 @@ class TrainGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         is_recipe = Path(args[0]).suffix in (".yaml", ".yml")
-        return super().resolve_command(ctx, [COMMAND, *args] if is_recipe else args)
+        return super().resolve_command(ctx, [RECIPE_COMMAND, *args] if is_recipe else args)
 
 
 def recipe(
@@ -214,7 +220,7 @@ def _recipe_parts(answer: RecipeAnswer) -> Iterator[Part]:
 
 HELP = "Train a model on a data set, on campaigns, or by the stages of a recipe: sciagent train RECIPE.yaml."
 app = typer.Typer(cls=TrainGroup, help=HELP, no_args_is_help=True)
-app.command(COMMAND, epilog="Example: sciagent train recipe campaigns/training/gaps.yaml --out gaps")(recipe)
+app.command(RECIPE_COMMAND, epilog="Example: sciagent train recipe campaigns/training/gaps.yaml --out gaps")(recipe)
 
 
 Sources = Annotated[
@@ -288,10 +294,11 @@ def ppo(sources: Sources, *, stated: Stated, ledger: options.Ledger = None, json
 def _train_policy(
     training: LiveTraining, sources: Sequence[Path], stated: Stated, ledger: str | None, json: bool
 ) -> None:
-    """Trains on a folder of rows, or on campaigns. Raises UsageError for options of the other one."""
+    """Trains on a folder of rows, or on campaigns. Raises UsageError for options of the other source."""
     if sources[0].is_file() or sources[0].suffix in (".yaml", ".yml"):
-        if missing := next((source for source in sources if not source.is_file()), None):
-            raise UsageError(f"{missing} is no file of a campaign")
+        for source in sources:
+            if not source.is_file():
+                raise UsageError(f"{source} is no file of a campaign")
         tasks = [*(TaskShare(file=source) for source in sources), *stated.get("tasks", ())]
         live = settings_of(LiveSettings, stated, TrainingSettings, training=training, tasks=tasks)
         _train_live(live, ledger, json)

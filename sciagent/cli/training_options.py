@@ -36,8 +36,10 @@ class FieldOption(NamedTuple):
 def options_of(model: type[SettingsGroup]) -> Iterator[FieldOption]:
     """Yields the options of settings, in the order of the fields; settings within settings have their own."""
     for name, field in model.model_fields.items():
-        mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
-        counts_for = next((mark.kinds for mark in field.metadata if isinstance(mark, CountsFor)), ())
+        option_marks = [mark for mark in field.metadata if isinstance(mark, Option)]
+        mark = option_marks[0] if option_marks else Option()
+        counts_for_marks = [mark for mark in field.metadata if isinstance(mark, CountsFor)]
+        counts_for = counts_for_marks[0].kinds if counts_for_marks else ()
         kind, _ = _type_and_bounds(field.annotation, field.metadata)
         if any(isinstance(mark, NoOption) for mark in field.metadata):
             continue
@@ -95,16 +97,21 @@ def settings_of(
 
     other: settings of another source, whose options the command takes as well. given: values that no option states.
     """
-    own = {option.path: option.names[0] for option in options_of(model)}
-    names = {} if other is None else {option.path: option.names[0] for option in options_of(other)}
-    names |= own
+    names: dict[tuple[str, ...], str] = {}
+    if other is not None:
+        names.update({option.path: option.names[0] for option in options_of(other)})
+    names.update({option.path: option.names[0] for option in options_of(model)})
 
     def name_of(place: Sequence[int | str]) -> str:
-        """Returns the option of a field, or those that state a part of it."""
+        """Returns the option of a field, or the options that state parts of the field."""
         path = tuple(map(str, place))
+        for known_path in (path, path[:1]):
+            if known_path in names:
+                return names[known_path]
         parts = stated.get(path[0])
-        of_parts = [names[*path, part] for part in parts if (*path, part) in names] if isinstance(parts, dict) else []
-        return names.get(path) or names.get(path[:1]) or ", ".join(of_parts) or ".".join(path)
+        part_names = parts if isinstance(parts, dict) else {}
+        options_of_parts = [names[*path, part] for part in part_names if (*path, part) in names]
+        return ", ".join(options_of_parts) or ".".join(path)
 
     for name in stated:
         if other is not None and name not in model.model_fields:

@@ -54,8 +54,12 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
             tier = item["tier"]
             yield Paragraph(tier.replace("_", " "), 0)
         levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in item["measures"]))
-        cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
-        yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
+        heading = str(item["name"])
+        if levels:
+            heading += f" at {levels}"
+        if item["cost"] and "core_seconds" in item["cost"][-1]:
+            heading += f", {_amount(item['cost'][-1]['core_seconds'])} core s"
+        yield Paragraph(heading, 1, "bold")
         names = ", ".join(m["property"] for m in item["measures"])
         absent = [program["title"] for program in item["programs"] if program["missing"]]
         if absent:

@@ -1,8 +1,7 @@
-"""`sciagent worker`: runs jobs of all campaigns of the ledger.
+"""The commands `sciagent worker` and `sciagent workers`, and the server of metrics for Prometheus.
 
-`sciagent workers`: lists the workers with their jobs, and stops a worker from taking new jobs.
-
-Metrics of the ledger and of a worker for Prometheus, over HTTP.
+`sciagent worker` runs jobs of all campaigns of the ledger. `sciagent workers` lists the workers with their jobs, and
+stops a worker from taking new jobs. `serve_metrics` serves figures of the ledger or of a worker over HTTP.
 """
 
 from __future__ import annotations
@@ -125,7 +124,8 @@ def worker(
     set_up(log_format)
     memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
     queues = tuple(tier or TIERS)
-    if unknown := sorted(set(queues) - set(TIERS)):
+    unknown = sorted(set(queues) - set(TIERS))
+    if unknown:
         raise UsageError(f"--tier {unknown[0]}: use {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
     if elements is not None:
@@ -219,7 +219,9 @@ def workers(
         for queue in queues:
             if queue.slots:
                 lacking += store.impossible_requests(connection, queue.queue)
-    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
+    jobs: dict[str, list[RunningJob]] = {}
+    for worker in listed:
+        jobs[worker.name] = [job for job in running if job.worker == worker.name]
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = list[str]()
     for worker in listed:
@@ -238,8 +240,8 @@ def _drain(worker: str, undo: bool, ledger: str | None, json: bool) -> None:
             raise UnknownNameError("worker", worker, known)
         store.drain(connection, worker, not undo)
         running = [job for job in store.running_jobs(connection) if job.worker == worker]
-    rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
-    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent workers --drain {worker} --undo"]
+    work_left = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
+    lines = [f"{worker} takes nothing new; {work_left}", f"to undo it: sciagent workers --drain {worker} --undo"]
     if undo:
         lines = [f"{worker} takes jobs again"]
     put_answer({"worker": worker, "draining": not undo, "running": running}, json, map(Line, lines))
@@ -265,7 +267,10 @@ def _headline(worker: WorkerRow, now: datetime) -> str:
     if not _is_alive(worker, now):
         state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, worker.seen_at)} ago"
     since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
-    resources = ({} if worker.cores in (None, worker.slots) else {CORES: worker.cores}) | worker.resources
+    resources: dict[str, int] = {}
+    if worker.cores is not None and worker.cores != worker.slots:
+        resources[CORES] = worker.cores
+    resources.update(worker.resources)
     has = f", {in_words(resources)}" if resources else ""
     queues = f" for {', '.join(worker.queues)}" if worker.queues else ""
     slots = plural(worker.slots, "slot")
@@ -274,8 +279,8 @@ def _headline(worker: WorkerRow, now: datetime) -> str:
 
 def _held(holds: Mapping[str, Any]) -> str:
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
-    rest = in_words({name: n for name, n in holds.items() if name != GPU})
-    return ", ".join(part for part in (rest, gpus) if part)
+    other_resources = in_words({name: n for name, n in holds.items() if name != GPU})
+    return ", ".join(text for text in (other_resources, gpus) if text)
 
 
 def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:

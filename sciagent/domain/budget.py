@@ -43,8 +43,9 @@ class BudgetLimits:
     wall_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if both := sorted(set(self.stocks) & set(self.rates)):
-            raise ValueError(f"{both[0]} is both a stock and a rate")
+        in_both = sorted(set(self.stocks) & set(self.rates))
+        if in_both:
+            raise ValueError(f"{in_both[0]} is both a stock and a rate")
 
     @cached_property
     def amounts(self) -> Mapping[str, float]:
@@ -57,34 +58,44 @@ class Recent:
     t - WEEK < booked <= t."""
 
     def __init__(self) -> None:
-        self._booked: deque[tuple[float, float]] = deque()  # time, amount
+        self._booked: deque[tuple[float, float]] = deque()  # (booking time, amount), oldest first
         self._sum = 0.0
 
     def add(self, amount: float, at: float) -> None:
+        """Books an amount; a time before that of the last booking is replaced by the latter."""
+        booked_at = at
+        if self._booked:
+            last_booked_at, _ = self._booked[-1]
+            booked_at = max(at, last_booked_at)
         self._sum += amount
-        self._booked.append((max(at, self._booked[-1][0]) if self._booked else at, amount))
+        self._booked.append((booked_at, amount))
 
     def sum(self, now: float) -> float:
+        """Returns the sum over the last seven days, and forgets older amounts."""
         while self._booked and self._booked[0][0] <= now - WEEK:
-            self._sum -= self._booked.popleft()[1]
+            _, old_amount = self._booked.popleft()
+            self._sum -= old_amount
         if not self._booked:
             self._sum = 0.0
         return self._sum
 
     def falls_to(self, level: float, now: float) -> float | None:
         """Returns the time at which the sum falls to `level` if nothing is added; None if never."""
-        left = self.sum(now)
-        until = now
-        for at, amount in self._booked:
-            if left <= level:
-                return until
-            left = left - amount
-            until = at + WEEK
-        return until if level >= 0 else None
+        remaining_sum = self.sum(now)
+        reached_at = now
+        for booked_at, amount in self._booked:
+            if remaining_sum <= level:
+                return reached_at
+            remaining_sum = remaining_sum - amount
+            reached_at = booked_at + WEEK
+        return reached_at if level >= 0 else None
 
 
 class Budget:
-    """The budget of a campaign. clock: seconds since the epoch, not decreasing. wall_seconds: of earlier runs."""
+    """The budget of a campaign.
+
+    clock: returns the time in seconds since the epoch, not decreasing. wall_seconds: wall time of earlier runs.
+    """
 
     def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
@@ -137,13 +148,13 @@ class Budget:
     def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
         """Returns a sentence on the first limit that the reservation exceeds, with both amounts; None if it fits."""
         for r in self._limits.amounts:
-            if self._short(r, reservation):
+            if self._is_short(r, reservation):
                 return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
-        lasts = reservation.get("core_seconds", 0.0) if seconds is None else seconds
-        if self._wall_seconds() + lasts <= self._wall:
+        duration = reservation.get("core_seconds", 0.0) if seconds is None else seconds
+        if self._wall_seconds() + duration <= self._wall:
             return None
-        left = max(self._wall - self._wall_seconds(), 0.0)
-        return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
+        remaining_seconds = max(self._wall - self._wall_seconds(), 0.0)
+        return f"{_amount(duration)} seconds of wall time, and {_amount(remaining_seconds)} are left"
 
     def stocks_of(self, cost: Mapping[str, float]) -> Cost:
         """Returns the part of a cost that no weekly limit holds. A task of people reserves only this: its slot of a
@@ -161,6 +172,7 @@ class Budget:
             self._reserved[r] += amount
 
     def release(self, reservation: Mapping[str, float]) -> None:
+        """Releases a reservation that was held."""
         for r, amount in reservation.items():
             self._reserved[r] = max(0.0, self._reserved[r] - amount)
 
@@ -174,14 +186,21 @@ class Budget:
     def limits(self) -> dict[str, float]:
         """Returns every limit, by resource (for a rate: per seven days), `rung 3` for jobs at position 3, and
         `wall_seconds`."""
-        limits = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
-        return limits | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
+        limits = dict(self._limits.amounts)
+        for position, n_jobs in self._limits.jobs.items():
+            limits[f"rung {position}"] = float(n_jobs)
+        if self._limits.wall_seconds is not None:
+            limits["wall_seconds"] = self._limits.wall_seconds
+        return limits
 
     def used(self) -> dict[str, float]:
         """Returns the amounts spent (for a rate: in the last seven days) or reserved, by the names of `limits`."""
-        used = {r: self._held(r) for r in self._limits.amounts}
-        used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
-        return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
+        used = {resource: self._held(resource) for resource in self._limits.amounts}
+        for position in self._limits.jobs:
+            used[f"rung {position}"] = float(self._jobs[position])
+        if self._limits.wall_seconds is not None:
+            used["wall_seconds"] = self._wall_seconds()
+        return used
 
     def used_in_all(self) -> dict[str, float]:
         """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
@@ -193,9 +212,10 @@ class Budget:
         besides: resources whose limits do not count."""
         if self._wall_seconds() >= self._wall:
             return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
-        for r in self._limits.stocks:
-            if r not in besides and (spent := self.spent_up(r)) is not None:
-                return spent
+        for resource in self._limits.stocks:
+            spent_text = None if resource in besides else self.spent_up(resource)
+            if spent_text is not None:
+                return spent_text
         return None
 
     def spent_up(self, resource: str) -> str | None:
@@ -209,14 +229,14 @@ class Budget:
         """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if now).
 
         Returns None if it will never fit: a stock, the wall time or the whole amount of a week is too small."""
-        late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
-        if late or any(self._short(r, reservation) for r in self._limits.stocks):
+        ends_too_late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
+        if ends_too_late or any(self._is_short(resource, reservation) for resource in self._limits.stocks):
             return None
         now = self._clock()
         until = now
         rates: list[str] = []
         for r, limit in self._limits.rates.items():
-            if self._short(r, reservation):
+            if self._is_short(r, reservation):
                 level = limit * SLACK - self._reserved[r] - reservation.get(r, 0.0)
                 falls = self._recent[r].falls_to(level, now)
                 if falls is None:
@@ -229,14 +249,21 @@ class Budget:
         """Returns when the weekly limits hold a cost again; None if they hold it now, or never."""
         rates = {r: amount for r, amount in cost.items() if r in self._limits.rates}
         wait = self.waits_until(rates) if rates else None
-        return _minute(wait[0]) if wait is not None and wait[1] else None
+        if wait is None:
+            return None
+        until, delaying_rates = wait
+        return _minute(until) if delaying_rates else None
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
         """Returns a text: the rates that delay the first of these reservations, and until when; None without delay."""
-        waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
-        if not waits:
+        delays = []
+        for reservation in reservations:
+            wait = self.waits_until(reservation)
+            if wait is not None and wait[1]:
+                delays.append(wait)
+        if not delays:
             return None
-        until, rates = min(waits)
+        until, rates = min(delays)
         used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
         return f"{used}; more on {_minute(until):%Y-%m-%d %H:%M} UTC"
 
@@ -246,17 +273,20 @@ class Budget:
         spent = self._spent[resource] if recent is None else recent.sum(self._clock())
         return spent + self._reserved[resource]
 
-    def _short(self, resource: str, reservation: Mapping[str, float]) -> bool:
+    def _is_short(self, resource: str, reservation: Mapping[str, float]) -> bool:
+        """Whether the limit of the resource cannot hold the reservation now."""
         amount = reservation.get(resource, 0.0)
         if not amount and resource != ALWAYS:
             return False
         return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
 
     def _wall_seconds(self) -> float:
+        """Returns the wall time used so far, s."""
         return self._clock() - self._began
 
 
 def _amount(value: float) -> str:
+    """Returns an amount as text: a whole number from 10 on, else two digits."""
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 

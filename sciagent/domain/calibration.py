@@ -84,7 +84,8 @@ class Fit:
         canonical unit.
         """
         prop = properties()[self.property]
-        unit = prop.unit if unit is None or prop.conversion(unit) is not None else unit
+        if unit is None or prop.conversion(unit) is not None:
+            unit = prop.unit
         numbers = (self.intercept, self.mean_absolute_error, self.error_without)
         intercept, error, without = (express(Quantity(number, prop.unit), prop, unit).value for number in numbers)
         tail = "" if unit == "1" else f" {unit}"
@@ -96,7 +97,8 @@ class Fit:
                 f"n = {self.n} (calibrate with force: true uses it all the same)"
             )
         scaled = rung if self.kind is FitKind.OFFSET else f"{self.slope:.3g} × {rung}"
-        line = f"{scaled} {'-' if intercept < 0 else '+'} {abs(intercept):.3g}{tail}"
+        sign = "-" if intercept < 0 else "+"
+        line = f"{scaled} {sign} {abs(intercept):.3g}{tail}"
         return (
             f"{self.property} of {rung} is calibrated on {self.measured_level}: {line}, {self.words()}, leave-one-out "
             f"mean absolute error {error:.3g}{tail}, without the fit {without:.3g}{tail}"

@@ -95,4 +95,7 @@ def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
 
 
 def _identifier(fields: Sequence[str]) -> str:
-    return next(iter(identifier_columns(fields)), fields[0])
+    """Returns the first field that looks like an identifier, else the first field."""
+    for field in identifier_columns(fields):
+        return field
+    return fields[0]

@@ -89,8 +89,10 @@ def _shown_objective(objective: Mapping[str, Any], units: Units) -> Mapping[str,
         if objective.get(key):
             shown[key] = _shown_limits(name, objective[key], units)
     if "scale" in objective:
-        near = next((limit for limit in objective.get("accept") or () if limit is not None), 0.0)
-        scale = Quantity(near, properties()[name].unit, objective["scale"])  # a difference near the limit
+        limits = [limit for limit in objective.get("accept") or () if limit is not None]
+        nearby_value = limits[0] if limits else 0.0
+        # The scale is a difference, and its conversion may depend on the value: it is converted near the limit.
+        scale = Quantity(nearby_value, properties()[name].unit, objective["scale"])
         shown["scale"] = _rounded(shown_quantity(name, scale, units).uncertainty or 0.0)
     return shown
 
@@ -101,8 +103,10 @@ def _shown_limits(name: str, limits: Sequence[float | None], units: Units) -> li
 
 def as_imported(measured: Measured) -> Measured:
     """Returns an imported value in the unit in which it was typed, if that is a unit of the property."""
-    unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
-    return shown(measured, {measured.property: unit} if unit in properties()[measured.property].units else {})
+    typed_unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
+    is_unit = typed_unit in properties()[measured.property].units
+    chosen_units = {measured.property: typed_unit} if is_unit else {}
+    return shown(measured, chosen_units)
 
 
 @dataclass(frozen=True)

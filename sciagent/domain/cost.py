@@ -33,9 +33,11 @@ class Cost(dict[str, float]):
         super().__init__({k: float(v) for k, v in ordered if v})
 
     def __add__(self, other: Mapping[str, float]) -> Cost:
+        """Returns the sum by resource."""
         if not other:
             return self
-        return Cost({k: self.get(k, 0.0) + other.get(k, 0.0) for k in {*self, *other}})
+        resources = {*self, *other}
+        return Cost({resource: self.get(resource, 0.0) + other.get(resource, 0.0) for resource in resources})
 
     def __repr__(self) -> str:
         return f"Cost({', '.join(f'{k}={v:g}' for k, v in self.items())})"

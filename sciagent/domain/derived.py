@@ -48,7 +48,7 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula that was read."""
+    """A parsed formula."""
 
     text: str
     parts: tuple[str, ...]
@@ -88,7 +88,10 @@ class Formula:
                 return FormulaResult(values[held], {held: 1.0})
             return FormulaResult(held[0] * in_base_units(held[1]).factor, {})
 
-        return self._walked(self._tree, leaf, _joined, lambda r: FormulaResult(-r.value, _scaled(r.slopes, -1.0)))
+        def negated(result: FormulaResult) -> FormulaResult:
+            return FormulaResult(-result.value, _scaled(result.slopes, -1.0))
+
+        return self._walked(self._tree, leaf, _joined, negated)
 
     def _walked(
         self,
@@ -97,6 +100,7 @@ class Formula:
         joined: Callable[[str, T, T], T],
         negated: Callable[[T], T],
     ) -> T:
+        """Returns the result of a node: `leaf` gives that of a name or number, the other two combine results."""
         if isinstance(node, ast.Name):
             return leaf(self._leaves[node.id])
         if isinstance(node, ast.BinOp):
@@ -111,6 +115,7 @@ _SIGNS = {"+": "sum", "-": "difference"}
 
 
 def _joined(sign: str, left: FormulaResult, right: FormulaResult) -> FormulaResult:
+    """Returns the result of an operation, with the derivatives by the rules of differentiation."""
     match sign:
         case "+":
             return FormulaResult(left.value + right.value, _added(left.slopes, right.slopes))
@@ -120,9 +125,8 @@ def _joined(sign: str, left: FormulaResult, right: FormulaResult) -> FormulaResu
             slopes = _added(_scaled(left.slopes, right.value), _scaled(right.slopes, left.value))
             return FormulaResult(left.value * right.value, slopes)
     ratio = left.value / right.value
-    return FormulaResult(
-        ratio, _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value))
-    )
+    slopes = _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value))
+    return FormulaResult(ratio, slopes)
 
 
 def _scaled(slopes: Mapping[str, float], factor: float) -> dict[str, float]:
@@ -144,7 +148,8 @@ def read_formula(text: str) -> Formula:
         held: str | tuple[float, str] = token["name"] or (float(token["number"]), token["unit"] or "1")
         if not isinstance(held, str) and not math.isfinite(held[0]):
             raise UsageError(f'"{text}": {token["number"]} is too large')
-        leaves[name := f"_{len(leaves)}"] = held
+        name = f"_{len(leaves)}"
+        leaves[name] = held
         return f" {name} "
 
     replaced = _TOKEN.sub(placeholder, text)
@@ -182,8 +187,9 @@ def with_names(text: str, replacement: Callable[[str], str]) -> str:
 
 
 DERIVED_VERIFIER = "derived.formula"
+"""Name of the verifier of derived values."""
 VERSION = "1"
-"""The verifier of derived values, and the version of the rules in this module."""
+"""Version of the rules in this module."""
 PROVIDER = "a campaign's file"
 
 Part = tuple[Position, str]
@@ -253,16 +259,27 @@ def _spread(parts: Sequence[tuple[Position, float, float | None]]) -> float | No
 
 
 def _kind(parts: Sequence[Quantity]) -> str | None:
-    """Returns whose spread the uncertainty of a derived value is: that of the class if that of any part is."""
+    """Returns the kind of a derived value's uncertainty: `CLASS` if the kinds of the parts are `CLASS` and `MOLECULE`.
+
+    None if the evidence on a part does not say, or if other kinds are mixed.
+    """
     kinds = {quantity.uncertainty_kind for quantity in parts if quantity.uncertainty}
-    return next(iter(kinds)) if len(kinds) == 1 else CLASS if kinds == {CLASS, MOLECULE} else None
+    if len(kinds) == 1:
+        [kind] = kinds
+        return kind
+    return CLASS if kinds == {CLASS, MOLECULE} else None
 
 
 def _censoring(parts: Sequence[tuple[float, Censoring]]) -> Censoring | None:
     """Returns on which side the true result lies; None if the bounds on the parts contradict each other."""
     opposite = {Censoring.BELOW: Censoring.ABOVE, Censoring.ABOVE: Censoring.BELOW}
     sides = {side if slope > 0 else opposite[side] for slope, side in parts if slope and side is not Censoring.NONE}
-    return None if len(sides) > 1 else next(iter(sides), Censoring.NONE)
+    if not sides:
+        return Censoring.NONE
+    if len(sides) > 1:
+        return None
+    [side] = sides
+    return side
 
 
 def level_of(levels: Sequence[Level]) -> Level:

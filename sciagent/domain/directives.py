@@ -8,6 +8,8 @@ from enum import StrEnum
 
 
 class Verb(StrEnum):
+    """What a directive tells a campaign to do."""
+
     ADD = "add"
     HOLD = "hold"
     RELEASE = "release"
@@ -20,6 +22,7 @@ class Verb(StrEnum):
 
 
 NOWHERE = -1
+"""Stands for the rung position of a candidate that was not promoted; below all positions."""
 
 
 @dataclass(frozen=True)

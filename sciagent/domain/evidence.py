@@ -98,12 +98,13 @@ def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[
 
     stated: what diagnostics have under UNCERTAINTY_KIND, {property: kind}; anything else states nothing."""
     kinds = stated if isinstance(stated, Mapping) else {}
-    return tuple(
-        replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
-        if value.quantity.uncertainty and (kind := kinds.get(value.property)) in (MOLECULE, CLASS)
-        else value
-        for value in values
-    )
+    values_with_kinds: list[Measured] = []
+    for value in values:
+        kind = kinds.get(value.property)
+        if value.quantity.uncertainty and kind in (MOLECULE, CLASS):
+            value = replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
+        values_with_kinds.append(value)
+    return tuple(values_with_kinds)
 
 
 class HasMeasured(Protocol):
@@ -196,13 +197,15 @@ def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
 
 
 def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:
+    """Returns the tightest bound; with bounds on both sides, the middle and the spread of a uniform distribution."""
     if not above:
         return replace(min(below, key=lambda q: q.value), n=n)
     if not below:
         return replace(max(above, key=lambda q: q.value), n=n)
     low = max(q.value for q in above)
     high = min(q.value for q in below)
-    return Quantity((low + high) / 2, below[0].unit, abs(high - low) / math.sqrt(12), n=n)
+    uniform_spread = abs(high - low) / math.sqrt(12)
+    return Quantity((low + high) / 2, below[0].unit, uniform_spread, n=n)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:

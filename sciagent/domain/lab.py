@@ -1,8 +1,7 @@
 """Messages between a laboratory and sciagent: questions of world verifiers, people's answers, and codes of samples.
 
-A code has ten signs that people do not mistake for each other, and one that shows a misread sign.
-
-The signs are Douglas Crockford's base 32, and the check sign is his: the number modulo 37.
+A code has ten signs that people do not mistake for each other, and a check sign, which shows that a sign was misread.
+The signs are the digits of Douglas Crockford's base 32. The check sign is the number modulo 37, also after Crockford.
 Source: https://www.crockford.com/base32.html
 """
 
@@ -64,7 +63,9 @@ class LabAnswer:
 
 
 SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""The 32 signs of a code; the position of a sign is its value."""
 CHECKS = SIGNS + "*~$=U"
+"""The 37 check signs."""
 LENGTH = 10  # 50 random bits: of 10^6 codes two are alike with a chance of 4 in 10^4, and the ledger refuses the second
 READ_AS = str.maketrans("OIL", "011", " -")
 
@@ -79,7 +80,7 @@ def new_code() -> str:
 
 def with_check(signs: str) -> str:
     """Returns signs with their check sign."""
-    return signs + CHECKS[_number(signs) % 37]
+    return signs + CHECKS[_number(signs) % len(CHECKS)]
 
 
 def read_code(text: str) -> str:
@@ -95,7 +96,8 @@ def read_code(text: str) -> str:
 
 
 def _number(signs: str) -> int:
+    """Returns the number that the signs stand for in base 32."""
     number = 0
     for sign in signs:
-        number = number * 32 + SIGNS.index(sign)
+        number = number * len(SIGNS) + SIGNS.index(sign)
     return number

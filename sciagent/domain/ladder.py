@@ -13,6 +13,8 @@ PaidIndex = NewType("PaidIndex", int)
 
 
 class Tier(StrEnum):
+    """Kind of rung by cost, the cheapest first."""
+
     FAST = "fast"
     SIMULATION = "simulation"
     HIGH_FIDELITY = "high_fidelity"
@@ -20,4 +22,5 @@ class Tier(StrEnum):
 
     @property
     def order(self) -> int:
+        """Place among the tiers, from 0 for the cheapest."""
         return list(Tier).index(self)

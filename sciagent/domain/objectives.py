@@ -14,6 +14,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.quantities import Censoring, Quantity
 
 UTILITY_FLOOR = 1e-3
+"""Smallest desirability that the utility counts."""
 TIE_BREAK = 1e-4
 """Exponent by which a rank falls with the distance from the point where the desirability reaches the floor: no more
 than 0.2 % over eight orders of magnitude."""
@@ -22,6 +23,8 @@ INSIDE = 1e-7
 
 
 class Direction(StrEnum):
+    """The values that an objective prefers: large, small, inside a window, or within a limit."""
+
     MAXIMISE = "maximise"
     MINIMISE = "minimise"
     WINDOW = "window"
@@ -88,11 +91,11 @@ class Objective:
         ramp, has the higher rank, by at most INSIDE. Below UTILITY_FLOOR the rank goes on falling slowly, so that of
         two values far outside the nearer one comes first.
         """
-        share = self.desirability(value)
-        if share == 1.0:
+        desirability = self.desirability(value)
+        if desirability == 1.0:
             return 1 - INSIDE / (1 + self._inside(value))
-        if share >= UTILITY_FLOOR:
-            return share * (1 - INSIDE)
+        if desirability >= UTILITY_FLOOR:
+            return desirability * (1 - INSIDE)
         if self.ramp is not None:
             worst, best = self.ramp
             beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
@@ -116,13 +119,13 @@ class Objective:
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:
     """Returns the weighted geometric mean of the desirabilities, each at least 1e-3; None if a property is missing."""
-    total = sum(o.weight for o in objectives)
+    total_weight = sum(objective.weight for objective in objectives)
     log_sum = 0.0
     for objective in objectives:
         if objective.property not in values:
             return None
         log_sum += objective.weight * math.log(max(objective.desirability(values[objective.property]), UTILITY_FLOOR))
-    return math.exp(log_sum / total) if total else None
+    return math.exp(log_sum / total_weight) if total_weight else None
 
 
 @dataclass(frozen=True)

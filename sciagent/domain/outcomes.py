@@ -7,6 +7,8 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
+    """How a verification ended."""
+
     OK = "ok"
     REFUSED = "refused"
     NOT_CONVERGED = "not_converged"
@@ -21,6 +23,7 @@ class Outcome(StrEnum):
 
     @property
     def rule(self) -> OutcomeRule:
+        """The treatment of the outcome."""
         return OUTCOME_RULES[self]
 
 
@@ -36,10 +39,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class OutcomeRule:
-    """The treatment of an outcome. verdict: None for `ok`, where the campaign's gate decides."""
+    """The treatment of an outcome."""
 
     verdict: Verdict | None
+    """Verdict that follows from the outcome; None for `ok`, where the campaign's gate decides."""
     is_evidence: bool
+    """Whether the finding is stored as evidence."""
 
 
 OUTCOME_RULES: dict[Outcome, OutcomeRule] = {

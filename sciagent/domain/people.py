@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """The role of a person in a campaign; each has the rights of those before it."""
+    """The role of a person in a campaign; each role has the rights of the roles above it in this list."""
 
     VIEWER = "viewer"
     LAB = "lab"
@@ -43,9 +43,9 @@ class Rights:
 
     is_admin: bool = False
     roles: Mapping[int | None, Role] = field(default_factory=dict)
-    """Role by id of the campaign; that under None holds in all campaigns."""
+    """Role by id of the campaign; the role under None holds in all campaigns."""
     scopes: frozenset[Right] | None = None
-    """Rights that a token is limited to; None: all of its person."""
+    """Rights that a token is limited to; None for all rights of its person."""
 
     def may(self, right: Right, campaign_id: int | None = None) -> bool:
         """Returns whether the person has the right in a campaign. None: in at least one."""
@@ -65,9 +65,11 @@ class Rights:
         return [id_ for id_ in self.roles if id_ is not None and self.may(right, id_)]
 
     def _held(self, campaign_id: int) -> list[Role]:
+        """Returns the person's roles in a campaign."""
         return [role for id_, role in self.roles.items() if id_ in (None, campaign_id)]
 
     def _everywhere(self) -> dict[int | None, Role]:
+        """Returns the roles that hold in all campaigns."""
         return {id_: role for id_, role in self.roles.items() if id_ is None}
 
 

@@ -1,6 +1,7 @@
-"""Interfaces between packages, so that imports go in one direction: proposers see a workbench, a dispatch choices.
+"""Interfaces between packages, so that imports go in one direction.
 
-Scripts are proposers without a model.
+A proposer sees a `Workbench` and takes a `Turn`; a script, which is a proposer without a model, sees a `ScriptBench`.
+A dispatch gets a `Choice`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,10 @@ class Property:
 
     def conversion(self, unit: str) -> Conversion | None:
         """Returns the registered conversion from `unit`, or None where a factor converts it."""
-        return next((conversion for conversion in self.conversions if conversion.unit == unit), None)
+        for conversion in self.conversions:
+            if conversion.unit == unit:
+                return conversion
+        return None
 
 
 def check_conversions(prop: Property) -> None:
@@ -90,13 +93,21 @@ class Level:
 
     @property
     def label(self) -> str:
-        text = self.method + (f"/{self.basis}" if self.basis else "")
-        text += f"({self.phase})" if self.phase and self.phase != "gas" else ""
-        text += f"//{self.geometry}" if self.geometry else ""
-        return text + (f", {self.conditions}" if self.conditions else "")
+        """The level as text, such as `PBE0/def2-SVP(water)//GFN2-xTB`."""
+        text = self.method
+        if self.basis:
+            text += f"/{self.basis}"
+        if self.phase and self.phase != "gas":
+            text += f"({self.phase})"
+        if self.geometry:
+            text += f"//{self.geometry}"
+        if self.conditions:
+            text += f", {self.conditions}"
+        return text
 
     @property
     def hash(self) -> str:
+        """SHA-256 of the fields."""
         parts = asdict(self)
         if not self.conditions:  # an unset part enters no hash
             del parts["conditions"]
@@ -112,7 +123,8 @@ class PropertyAtLevel:
 
 
 def at(level: Level, *properties: Property) -> tuple[PropertyAtLevel, ...]:
-    return tuple(PropertyAtLevel(p, level) for p in properties)
+    """Returns each property at the level."""
+    return tuple(PropertyAtLevel(prop, level) for prop in properties)
 
 
 _ENERGY = ("eV", "hartree", "kJ/mol", "kcal/mol", "meV", "cm^-1")
@@ -247,10 +259,10 @@ XRD_UNEXPLAINED = Property(
 )
 YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)
 
-BUILT_IN: tuple[Property, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Property))
-
-
+BUILT_IN: tuple[Property, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
+"""All properties that this module defines."""
 HOUSE = "sciagent"
+"""The package of the built-in properties."""
 
 
 @dataclass(frozen=True)
@@ -264,12 +276,13 @@ class Clash:
 
     def __str__(self) -> str:
         """Returns the most important difference, such as `acme 0.1 (unit "1") against sciagent (unit "D")`."""
-        both = (self.set_aside, self.stands)
-        names = ("unit", *(field.name for field in fields(Property)))
-        name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
-        values = (getattr(prop, name) for prop in both)
-        rejected, used = (f'{name} "{value}"' if isinstance(value, str) else f"{name} {value}" for value in values)
-        return f"{self.package} ({rejected}) against {self.stands_from} ({used})"
+        for name in ("unit", *(field.name for field in fields(Property))):
+            rejected = getattr(self.set_aside, name)
+            used = getattr(self.stands, name)
+            if rejected != used:
+                break
+        texts = [f'{name} "{value}"' if isinstance(value, str) else f"{name} {value}" for value in (rejected, used)]
+        return f"{self.package} ({texts[0]}) against {self.stands_from} ({texts[1]})"
 
 
 class PropertyRegistry(dict[str, Property]):
@@ -308,21 +321,23 @@ class PropertyRegistry(dict[str, Property]):
             self._from[defined.name] = package
 
     def provider(self, name: str) -> str:
-        """Returns `NAME VERSION` of the package that defines the property."""
-        self[name]
+        """Returns `NAME VERSION` of the package that defines the property. Raises UnknownNameError."""
+        if name not in self:
+            raise UnknownNameError("property", name, self)
         return self._from[name]
 
 
 def _loaded(point: EntryPoint) -> tuple[Property, ...]:
     """Returns the properties of an entry point. Raises any exception of a plug-in, TypeError, or UnitError."""
     loaded = point.load()
-    several = (loaded,) if isinstance(loaded, Property) else tuple(loaded)
-    if wrong := next((part for part in several if not isinstance(part, Property)), None):
-        raise TypeError(f"a {type(wrong).__name__}, not a Property")
-    if point.dist is None or point.dist.name != HOUSE:  # a test checks ours, which takes a second
-        for prop in several:
+    loaded_properties = (loaded,) if isinstance(loaded, Property) else tuple(loaded)
+    for part in loaded_properties:
+        if not isinstance(part, Property):
+            raise TypeError(f"a {type(part).__name__}, not a Property")
+    if point.dist is None or point.dist.name != HOUSE:  # a test checks those of this package, which takes a second
+        for prop in loaded_properties:
             check_conversions(prop)
-    return several
+    return loaded_properties
 
 
 @cache
@@ -340,11 +355,11 @@ def properties() -> PropertyRegistry:
     ]
     for package, point in sorted(points, key=lambda pair: (pair[0], pair[1].name)):
         try:
-            several = _loaded(point)
+            loaded_properties = _loaded(point)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
             broken[package] = f"{point.value} gives no properties: {type(error).__name__}: {error}"
         else:
-            offered += [(prop, package) for prop in several]
+            offered += [(prop, package) for prop in loaded_properties]
     registry = PropertyRegistry(offered, broken)
     for clash in registry.clashes:
         _log.warning("property %s is defined twice, and the first stands: %s", clash.set_aside.name, clash)

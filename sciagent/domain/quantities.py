@@ -73,16 +73,19 @@ def show(value: float, uncertainty: float | None, unit: str, as_typed: str | Non
     as_typed: a number that a person typed in this unit keeps its digits, such as `-5.10 ± 0.20 kcal/mol`.
     """
     tail = "" if unit == "1" else f" {unit}"
-    if digits := _typed_digits(as_typed, value):
-        return digits + (f" ± {_to_places_of(digits, uncertainty)}" if uncertainty else "") + tail
+    digits = _typed_digits(as_typed, value)
+    if digits and uncertainty:
+        return f"{digits} ± {_to_places_of(digits, uncertainty)}{tail}"
+    if digits:
+        return f"{digits}{tail}"
     if not uncertainty:
         return f"{value:.4g}{tail}"
     places = -math.floor(math.log10(uncertainty))
     if places <= 0:
         return f"{round(value, places):.0f} ± {round(uncertainty, places):.0f}{tail}"
-    return f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}".replace(
-        "-0." + "0" * places + " ", "0." + "0" * places + " "
-    )
+    zero = "0." + "0" * places
+    text = f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}"
+    return text.replace(f"-{zero} ", f"{zero} ")
 
 
 def _typed_digits(as_typed: str | None, value: float) -> str:
@@ -158,7 +161,8 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
 
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
     """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
-    if (conversion := prop.conversion(unit)) is None:
+    conversion = prop.conversion(unit)
+    if conversion is None:
         factor = conversion_factor(unit, prop)
         return _applied(lambda number: number * factor, (value,), unit, prop)
     return _applied(conversion.value, (value,), unit, prop)
@@ -166,7 +170,8 @@ def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
 
 def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Property) -> float:
     """Returns a small difference at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
-    if (conversion := prop.conversion(unit)) is None:
+    conversion = prop.conversion(unit)
+    if conversion is None:
         factor = conversion_factor(unit, prop)
         return _applied(lambda _, small: small * factor, (value, spread), unit, prop)
     return _applied(conversion.uncertainty, (value, spread), unit, prop)
@@ -175,14 +180,14 @@ def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Prope
 def conversion_factor(unit: str, prop: Property) -> float:
     """Returns the factor from `unit` to `prop.unit`. Raises UnitError if there is none or `prop` has no such unit."""
     if unit not in prop.units:
-        raise UnitError(
-            f'{prop.name} is not given in "{unit}"{did_you_mean(_SHORT.get(unit.casefold(), unit), prop.units)}; '
-            f"it takes: {', '.join(prop.units)}"
-        )
+        symbol = _SYMBOLS.get(unit.casefold(), unit)
+        hint = did_you_mean(symbol, prop.units)
+        raise UnitError(f'{prop.name} is not given in "{unit}"{hint}; it takes: {", ".join(prop.units)}')
     return factor_between(unit, prop.unit)
 
 
 def _applied(function: Callable[..., float], numbers: tuple[float, ...], unit: str, prop: Property) -> float:
+    """Returns the function's value for the numbers. Raises UnitError if it is not finite."""
     try:
         converted = float(function(*numbers))
     except (ArithmeticError, ValueError):
@@ -197,4 +202,4 @@ _OPPOSITE = {Censoring.NONE: Censoring.NONE, Censoring.BELOW: Censoring.ABOVE, C
 
 
 # Names that people write instead of the symbol. An error message suggests the symbol; the names are not accepted.
-_SHORT = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}
+_SYMBOLS = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}

@@ -172,8 +172,10 @@ class Series(_SeriesPart):
         headings = [
             name if unit == NUMBER_RATIO else f"{name} [{unit}]" for name, unit in zip(names, units, strict=True)
         ]
-        values = zip_longest(*(column.values for column in self.columns))
-        return [headings, *(["" if value is None else repr(value) for value in row] for row in values)]
+        table = [headings]
+        for values in zip_longest(*(column.values for column in self.columns)):
+            table.append(["" if value is None else repr(value) for value in values])
+        return table
 
 
 def read_series(data: bytes) -> Series:

@@ -17,13 +17,15 @@ from typing import TypeVar
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 
-MAX_KILLS = 2  # the job is then quarantined
-MAX_LOSSES = 5
-TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
+MAX_KILLS = 2  # kills after which a job is quarantined
+MAX_LOSSES = 5  # losses after which a job is quarantined
+TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # outcomes after which a job is queued again
 DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
 
 
 class JobState(StrEnum):
+    """The state of a job."""
+
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -33,6 +35,8 @@ class JobState(StrEnum):
 
 
 class AttemptState(StrEnum):
+    """The state of an attempt to run a job."""
+
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -43,6 +47,8 @@ class AttemptState(StrEnum):
 
 
 class CampaignState(StrEnum):
+    """The state of a campaign."""
+
     CREATED = "created"
     RUNNING = "running"
     PAUSED = "paused"  # by a person: the driver, if one runs, stays and starts nothing
@@ -129,23 +135,29 @@ def after_result(
         return AfterAttempt(JobState.QUEUED, AttemptState.CANCELLED)
     if outcome not in TRIED_AGAIN:
         return AfterAttempt(JobState.FAILED, AttemptState.FAILED)
-    kill = int(not interrupted)
+    added_kills = 0 if interrupted else 1
     gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # a retry would give the same
-    return AfterAttempt(JobState.QUARANTINED if gives_up else JobState.QUEUED, AttemptState.FAILED, kills=kill)
+    job_state = JobState.QUARANTINED if gives_up else JobState.QUEUED
+    return AfterAttempt(job_state, AttemptState.FAILED, kills=added_kills)
 
 
 def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
     """Returns the new states after the attempt's worker or driver was lost. losses: of the job before this attempt."""
-    gives_up = losses + 1 >= MAX_LOSSES
-    state = JobState.CANCELLED if cancelled else JobState.QUARANTINED if gives_up else JobState.QUEUED
+    if cancelled:
+        state = JobState.CANCELLED
+    elif losses + 1 >= MAX_LOSSES:
+        state = JobState.QUARANTINED
+    else:
+        state = JobState.QUEUED
     return AfterAttempt(state, AttemptState.LOST, losses=1)
 
 
 def after_recall(*, cancelled: bool = False) -> AfterAttempt:
     """Returns the new states of an attempt that was withdrawn before its start or when the campaign stopped.
 
-    It is neither a kill nor a loss."""
-    return AfterAttempt(JobState.CANCELLED if cancelled else JobState.QUEUED, AttemptState.CANCELLED)
+    The withdrawal counts neither as a kill nor as a loss."""
+    job_state = JobState.CANCELLED if cancelled else JobState.QUEUED
+    return AfterAttempt(job_state, AttemptState.CANCELLED)
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
@@ -169,7 +181,8 @@ def check(needs: Mapping[str, int]) -> None:
         raise ValueError(f"{len(needs)} names; at most {MOST_NAMES}")
     for name, n in needs.items():
         if not _NAME.fullmatch(name):
-            shown = repr(name if len(name) <= 60 else name[:57] + "...")
+            short_name = name if len(name) <= 60 else name[:57] + "..."
+            shown = repr(short_name)
             raise ValueError(f"{shown} is no name: a lower-case letter, then letters, digits and _, at most 31")
         if name in ELSEWHERE:
             raise ValueError(f"{name} is set by {ELSEWHERE[name]}")
@@ -192,6 +205,10 @@ def read(text: str | None) -> dict[str, int]:
 
 def in_words(needs: Mapping[str, int]) -> str:
     """Returns a text for people, such as `4 cores, 1 gpu, 1 gaussian`."""
-    return ", ".join(
-        f"{n} core{'' if n == 1 else 's'}" if name == CORES else f"{n} {name}" for name, n in needs.items()
-    )
+    texts = []
+    for name, n in needs.items():
+        noun = name
+        if name == CORES:
+            noun = "core" if n == 1 else "cores"
+        texts.append(f"{n} {noun}")
+    return ", ".join(texts)

@@ -107,11 +107,14 @@ def range_of(low: float, high: float) -> str:
 
 
 def ago(now: datetime, then: datetime | None) -> str:
-    """Returns the elapsed time."""
-    return duration(max(0.0, (now - then).total_seconds()) if then is not None else 0.0)
+    """Returns the elapsed time as text; that of 0 seconds without `then`."""
+    if then is None:
+        return duration(0.0)
+    return duration(max(0.0, (now - then).total_seconds()))
 
 
 def _unit(seconds: float) -> tuple[int, str]:
+    """Returns the length in seconds and the name of the unit in which a time is shown."""
     return next((size, unit) for least, size, unit in UNITS if seconds >= least)
 
 
@@ -127,7 +130,7 @@ def address_fault(address: str) -> str:
         return f"an address cannot hold the character {invalid!a}"
     try:
         parts = urlsplit(address)
-        _ = parts.port
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError as error:
         return str(error)
     return "" if parts.hostname else "it names no server"

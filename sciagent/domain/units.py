@@ -40,6 +40,7 @@ class Conversion:
         return hash(self.unit)
 
     def _samples(self) -> list[tuple[float, float, float]]:
+        """Returns what the three functions give for a few values."""
         return [(self.value(x), self.inverse(x), self.uncertainty(x, 0.1)) for x in (0.5, 2.0, 300.0)]
 
     @property
@@ -79,7 +80,11 @@ def logarithm_of(unit: str, factor: float, sign: int) -> Conversion:
 
 
 # pint's spelling of units that chemists write differently
-_SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
+_SPELLING = {
+    "D": "debye",
+    "e*angstrom": "elementary_charge * angstrom",
+    "eV/atom": "eV",
+    "meV/atom": "meV",
     "%": "percent",
     "cm^-1": "planck_constant * speed_of_light / centimeter",
     "1": "dimensionless",
@@ -90,7 +95,9 @@ def unit_words(unit: str) -> str:
     """Returns a unit as people write it, such as `°C` for degC; "no unit" for a plain number."""
     if unit == "1":
         return "no unit"
-    return "°C" if unit == "degC" else re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)
+    if unit == "degC":
+        return "°C"
+    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)  # `umol` becomes `µmol`
 
 
 @lru_cache(maxsize=1024)
@@ -141,6 +148,7 @@ def in_base_units(unit: str) -> InBaseUnits:
 
 
 def _converted(value: float, unit: str, canonical: str) -> float:
+    """Returns the value in the unit `canonical`, as pint converts it."""
     registry = _pint()
     source = registry.Quantity(value, _SPELLING.get(unit, unit))
     target = _SPELLING.get(canonical, canonical)

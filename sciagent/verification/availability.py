@@ -39,7 +39,7 @@ def unavailable(verifier: BaseVerifier[Any]) -> str | None:
     try:
         python = interpreter_of(verifier)
         if python is None:
-            return _here(verifier)
+            return _missing_here(verifier)
         settings = json.dumps(verifier.request_settings, sort_keys=True)
         there = _asked(python, programs.inspect_once(python), verifier.name, settings)
     except SciagentError as error:
@@ -64,11 +64,12 @@ def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
         return None
     python = programs.environments().get(name)
     if python is None:
-        if (here := _here(verifier)) is None:
+        missing_here = _missing_here(verifier)
+        if missing_here is None:
             return None
         raise UsageError(
             f"{verifier.name} runs in an environment of its own, {name}, which is not listed on this machine: "
-            f"sciagent engines {name} --python PATH; and in the present environment: {here}"
+            f"sciagent engines {name} --python PATH; and in the present environment: {missing_here}"
         )
     return None if _is_this(python) else python
 
@@ -80,7 +81,8 @@ def missing_of(kind: type[BaseVerifier[Any]]) -> str | None:
     return unavailable(kind())
 
 
-def _here(verifier: BaseVerifier[Any]) -> str | None:
+def _missing_here(verifier: BaseVerifier[Any]) -> str | None:
+    """Returns what the verifier lacks in the environment of this process; None if it lacks nothing."""
     return _guarded(verifier.lacks)
 
 
@@ -114,7 +116,8 @@ def main() -> None:
     question = json.load(sys.stdin)
     try:
         verifier = verifier_class(question["verifier"])(question["settings"])
-        answer = {"version": verifier.version, "settings_hash": verifier.settings_hash, "missing": _here(verifier)}
+        missing = _missing_here(verifier)
+        answer = {"version": verifier.version, "settings_hash": verifier.settings_hash, "missing": missing}
     except (SciagentError, ValueError, TypeError) as error:
         answer = {"error": f"{type(error).__name__}: {error}"[:1000]}
     sys.stdout.write(f"{json.dumps(answer)}\n")
@@ -123,23 +126,24 @@ def main() -> None:
 def samples_of() -> dict[str, Candidate]:
     """Returns the samples of all subjects by name, for which costs are shown; none of a subject whose libraries are
     missing."""
-    found: dict[str, Candidate] = {}
+    samples: dict[str, Candidate] = {}
     for name in subject_names():
         with suppress(UsageError):
             subject = subject_of(name)
-            found |= {label: subject.read(text) for label, text in subject.samples.items()}
-    return found
+            samples.update({label: subject.read(text) for label, text in subject.samples.items()})
+    return samples
 
 
 def declared_programs() -> list[Program]:
     """Returns the programs that the installed verifiers declare, each once, sorted by name. A verifier that does not
     load declares none."""
-    found: set[Program] = set()
+    declared: set[Program] = set()
     for name in verifier_names():
         with suppress(UsageError):
             verifier_type = verifier_class(name)
-            found |= {*verifier_type.programs, *verifier_type.optional_programs}
-    return sorted(found, key=lambda program: (program.name, program.variable))
+            declared.update(verifier_type.programs)
+            declared.update(verifier_type.optional_programs)
+    return sorted(declared, key=lambda program: (program.name, program.variable))
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:

@@ -1,9 +1,8 @@
 """The contract of verifiers: the abstract classes `Verifier` and `WorldVerifier`, and the types of their methods.
 
-A verifier declares the error of its method against experiment from a benchmark.
-
-The error is a statistic of the benchmark's molecules: the differences between computed and measured values of a
-property. It is not the uncertainty of a single molecule.
+The methods take and return `Settings`, `Context` and `Refusal`. A verifier declares what is known about its method as
+`Prior` and `MethodError`. A `MethodError` is a statistic over the molecules of a benchmark, not the uncertainty of a
+single molecule.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ class MethodError:
 
     def holds_for(self, name: str, level: Level) -> bool:
         """Returns whether the figures belong to this property and level; the protocol of the geometry may differ."""
-        same = (self.method, self.basis, self.phase) == (level.method, level.basis, level.phase or "gas")
-        return same and self.property == name
+        is_same_method = (self.method, self.basis, self.phase) == (level.method, level.basis, level.phase or "gas")
+        return is_same_method and self.property == name
 
 
 __all__ = [
@@ -81,6 +80,7 @@ __all__ = [
 
 C = TypeVar("C", bound=Candidate)
 ANY_KIND = "any"
+"""The `kind` of a verifier that takes candidates of all subjects."""
 
 
 class Settings(BaseModel):
@@ -183,15 +183,17 @@ class BaseVerifier(ABC, Generic[C]):
     def missing(cls) -> str | None:
         """Returns None, or what this environment lacks and how to install it, in a line.
 
-        It is asked before a campaign starts and by each worker, which leaves the jobs to others then. By default it
-        looks for `programs` and `requires`. It imports no engine."""
+        The method is called before a campaign starts, and by each worker. A worker that lacks something leaves the jobs
+        to others. By default the method looks for `programs` and `requires`; it imports no engine."""
         for program in cls.programs:
             try:
                 find(program)
             except SimulatorError as error:
                 return error.detail
         absent = [name for name in cls.requires if not is_installed(name)]
-        return f"{' and '.join(absent)} not installed; pip install {' '.join(absent)}" if absent else None
+        if not absent:
+            return None
+        return f"{' and '.join(absent)} not installed; pip install {' '.join(absent)}"
 
     def lacks(self) -> str | None:
         """Returns what this environment lacks for these settings; `missing()` by default."""
@@ -244,8 +246,8 @@ class BaseVerifier(ABC, Generic[C]):
     def glance(self, candidate: C, names: Collection[str]) -> Finding | None:
         """Returns the finding with only these properties; None if only `verify` can compute them.
 
-        It takes milliseconds and calls no engine. Proposers call it to leave out molecules that a gate would drop, in
-        the driver's process, and only for verifiers of the distribution `sciagent`. Raises SimulatorError."""
+        The method takes milliseconds and calls no engine. Proposers call it in the driver's process, to leave out
+        molecules that a gate would drop; only for verifiers of the distribution `sciagent`. Raises SimulatorError."""
         return None
 
     @abstractmethod
@@ -257,7 +259,9 @@ class BaseVerifier(ABC, Generic[C]):
         """The hash of all settings including defaults; a file enters by name and content. If evidence is not reusable,
         the hash includes `scope`, the campaign, so that no other campaign finds the evidence."""
         settings = self.settings.model_dump(mode="json")
-        return content_hash(settings if self.reusable else [settings, self.scope])
+        if self.reusable:
+            return content_hash(settings)
+        return content_hash([settings, self.scope])
 
     @property
     def computation(self) -> Computation:
@@ -270,6 +274,7 @@ class BaseVerifier(ABC, Generic[C]):
         return self.settings.model_dump(mode="json", context=WITH_PATHS)
 
     def evidence_key(self, candidate: C, replicate: int = 0) -> EvidenceKey:
+        """Returns the identity of the evidence on a candidate."""
         return EvidenceKey(candidate.key, self.name, self.version, self.settings_hash, replicate=replicate)
 
     def failed(self, candidate: C, error: SimulatorError) -> Finding:

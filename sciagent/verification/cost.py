@@ -61,12 +61,13 @@ class CostModel:
         self, declared: Mapping[str, float], actual: Mapping[str, float], wall_seconds: float | None = None
     ) -> None:
         """Adds the costs of a job that has ended. wall_seconds: its wall time."""
-        if (seconds := declared.get("core_seconds", 0.0)) > 0:
-            self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
+        declared_seconds = declared.get("core_seconds", 0.0)
+        if declared_seconds > 0:
+            self._ratios.append(actual.get("core_seconds", 0.0) / declared_seconds)
             self._upper = None
             self._upper_wall = None
             if wall_seconds is not None:
-                self._wall.append(wall_seconds / seconds)
+                self._wall.append(wall_seconds / declared_seconds)
 
     @property
     def factor(self) -> float:

@@ -40,7 +40,8 @@ from sciagent.verification import registry
 from sciagent.verification.contract import Context, Finding, Refusal, Settings, Verifier
 from sciagent.verification.registry import CODE
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
+PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None))
+"""Types of data whose values enter the fingerprint of a function."""
 
 
 def code_of(function: Callable[..., Any], where: str) -> str:
@@ -49,26 +50,28 @@ def code_of(function: Callable[..., Any], where: str) -> str:
     Any other object that it uses, such as a trained model, enters by its type only. Raises UsageError for an undefined
     name. where: the verifier's name in that message.
     """
-    seen: dict[str, str] = {}
-    _visit(function, where, seen)
-    return text_hash("\n".join(f"{name}\n{text}" for name, text in sorted(seen.items())))
+    descriptions: dict[str, str] = {}
+    _add_descriptions(function, where, descriptions)
+    return text_hash("\n".join(f"{name}\n{text}" for name, text in sorted(descriptions.items())))
 
 
-def _visit(function: Any, where: str, seen: dict[str, str]) -> None:
+def _add_descriptions(function: Any, where: str, descriptions: dict[str, str]) -> None:
+    """Adds to `descriptions`, by name, the source of the function and descriptions of what the function uses."""
     if not isinstance(function, FunctionType):
-        seen[getattr(function, "__qualname__", type(function).__name__)] = _described(function)
+        name = getattr(function, "__qualname__", type(function).__name__)
+        descriptions[name] = _described(function)
         return
-    if function.__qualname__ in seen:
+    if function.__qualname__ in descriptions:
         return
-    seen[function.__qualname__] = _source(function)
-    for name, value in _used(function, where):
+    descriptions[function.__qualname__] = _source(function)
+    for name, value in _used_variables(function, where):
         if isinstance(value, FunctionType) and value.__module__ == function.__module__:
-            _visit(value, where, seen)
+            _add_descriptions(value, where, descriptions)
         elif value is not function:
-            seen[f"{function.__qualname__}: {name}"] = _described(value)
+            descriptions[f"{function.__qualname__}: {name}"] = _described(value)
 
 
-def _used(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
+def _used_variables(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
     """Yields (name, value) of the globals and the enclosing functions' variables that the function uses."""
     for name in sorted(set(_global_names(function.__code__))):
         if name in function.__globals__:
@@ -83,6 +86,7 @@ def _used(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
+    """Yields the names of the globals that the code and the functions defined in it read."""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield str(step.argval)
@@ -106,18 +110,22 @@ def _source(function: FunctionType) -> str:
 
 
 def _bytecode(code: CodeType) -> str:
-    inner = [_bytecode(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts]
-    return f"{code.co_code.hex()} {inner} {code.co_names}"
+    """Returns the bytecode, the constants and the names of a function, and of the functions defined in it, as text."""
+    constants = [
+        _bytecode(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts
+    ]
+    return f"{code.co_code.hex()} {constants} {code.co_names}"
 
 
 def _described(value: Any) -> str:
     """Returns the value of plain data and arrays, the name of classes and functions, and the type of other objects."""
-    if isinstance(value, PLAIN):
+    if isinstance(value, PLAIN_TYPES):
         return repr(value)
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({', '.join(map(_described, value))})"
     if isinstance(value, dict):
-        return f"dict({sorted((_described(key), _described(item)) for key, item in value.items())})"
+        items = sorted((_described(key), _described(item)) for key, item in value.items())
+        return f"dict({items})"
     if isinstance(value, set | frozenset):
         return f"set({sorted(map(_described, value))})"
     if isinstance(value, ModuleType):
@@ -150,9 +158,9 @@ class Definition:
     units: Mapping[str, str]
     """{property: unit of the returned value}."""
     properties: tuple[Property, ...]
-    """Definitions of these properties, in the same order."""
+    """Definitions of the measured properties, in the order of `units`."""
     method: str
-    """Method of the level of its values."""
+    """Method of the level of the verifier's values."""
     cost: float | Callable[[Any], float]
     """Expected core-seconds per candidate, or a function of the candidate that returns them."""
     code: str
@@ -178,14 +186,16 @@ class FunctionVerifier(Verifier[Any]):
         yield from map(self._finding, batch)
 
     def _finding(self, candidate: Any) -> Finding:
-        given = {name: getattr(self.settings, name) for name in type(self.settings).model_fields if name != CODE}
-        answer = self.definition.function(candidate, **given)
+        setting_names = [name for name in type(self.settings).model_fields if name != CODE]
+        arguments = {name: getattr(self.settings, name) for name in setting_names}
+        answer = self.definition.function(candidate, **arguments)
         if isinstance(answer, Refusal):
             return Finding(candidate.key, Outcome.REFUSED, reason=answer.reason, detail=answer.detail)
         numbers = _numbers(answer, self.definition)
-        if bad := [name for name, (value, _) in numbers.items() if not math.isfinite(value)]:
-            detail = f"{bad[0]} is {numbers[bad[0]][0]}"
-            return Finding(candidate.key, Outcome.IMPLAUSIBLE, reason=Reason.NOT_FINITE, detail=detail)
+        for name, (value, _) in numbers.items():
+            if not math.isfinite(value):
+                detail = f"{name} is {value}"
+                return Finding(candidate.key, Outcome.IMPLAUSIBLE, reason=Reason.NOT_FINITE, detail=detail)
         level = Level(method=self.definition.method)
         measured = []
         for prop in self.definition.properties:
@@ -270,6 +280,7 @@ def verifier(
 
 
 def _register(definition: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
+    """Registers the verifier and its properties in this process; returns the verifier's class."""
     package = f"{FUNCTION}{definition.name} {definition.version}+{definition.code[:12]}"  # for the provenance
     kind = _kind(definition, where)
     for prop in definition.properties:
@@ -306,17 +317,20 @@ def _pickled(definition: Definition, where: str) -> bytes:
 
 
 def _kind(definition: Definition, where: str) -> type[FunctionVerifier]:
+    """Returns the verifier's class, with the function's further parameters as settings. Raises UsageError."""
     fields: dict[str, Any] = {CODE: (Literal[definition.code], definition.code)}
     for parameter in list(inspect.signature(definition.function).parameters.values())[1:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UsageError(f"{where}: *{parameter.name} is no setting; name every parameter")
         if parameter.default is parameter.empty or parameter.name == CODE:
-            raise UsageError(
-                f"{where}: the parameter {parameter.name!r} is a setting, and needs "
-                + ("another name" if parameter.name == CODE else "a default")
-            )
-        hint = type(parameter.default) if isinstance(parameter.annotation, str) else parameter.annotation
-        fields[parameter.name] = (Any if hint is parameter.empty else hint, parameter.default)
+            needed = "another name" if parameter.name == CODE else "a default"
+            raise UsageError(f"{where}: the parameter {parameter.name!r} is a setting, and needs {needed}")
+        hint = parameter.annotation
+        if isinstance(hint, str):
+            hint = type(parameter.default)
+        elif hint is parameter.empty:
+            hint = Any
+        fields[parameter.name] = (hint, parameter.default)
     settings = create_model("FunctionSettings", __base__=Settings, **fields)
     attributes = {
         "__module__": __name__,
@@ -340,23 +354,29 @@ def _properties(
     units: dict[str, str] = {}
     defined: list[Property] = []
     for measure in [measures] if isinstance(measures, str | Property) else measures:
-        known = measure if isinstance(measure, Property) else _known(measure)
         name = measure if isinstance(measure, str) else measure.name
-        units[name] = measures[name] if isinstance(measures, Mapping) else unit or (known.unit if known else "1")
-        known = known or Property(name, (units[name],), description or f"by {where}", low=low, high=high)
-        if units[name] not in known.units:
-            raise UsageError(
-                f'{where}: {name} is not given in "{units[name]}"{did_you_mean(units[name], known.units)}; it takes: '
-                f"{', '.join(known.units)}"
-            )
-        defined.append(known)
+        prop = _known(measure) if isinstance(measure, str) else measure
+        if isinstance(measures, Mapping):
+            returned_unit = measures[name]
+        elif unit:
+            returned_unit = unit
+        else:
+            returned_unit = "1" if prop is None else prop.unit
+        if prop is None:
+            prop = Property(name, (returned_unit,), description or f"by {where}", low=low, high=high)
+        if returned_unit not in prop.units:
+            hint = did_you_mean(returned_unit, prop.units)
+            accepted_units = ", ".join(prop.units)
+            raise UsageError(f'{where}: {name} is not given in "{returned_unit}"{hint}; it takes: {accepted_units}')
+        units[name] = returned_unit
+        defined.append(prop)
     if not defined:
         raise UsageError(f"{where}: measures is empty; name a property")
     return units, tuple(defined)
 
 
 def _known(name: str) -> Property | None:
-    """Returns the property of that name of an installed package, or None."""
+    """Returns the property `name` of an installed package; None if no package defines it."""
     registered = properties()
     if name not in registered or registered.provider(name).startswith(FUNCTION):
         return None
@@ -366,22 +386,27 @@ def _known(name: str) -> Property | None:
 def _numbers(answer: Any, definition: Definition) -> dict[str, tuple[float, float | None]]:
     """Returns {property: (value, uncertainty)}. Raises TypeError or ValueError for another type or property."""
     if isinstance(answer, Mapping):
-        if unknown := [name for name in answer if name not in definition.units]:
-            raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(definition.units)}")
+        for name in answer:
+            if name not in definition.units:
+                raise ValueError(f"it returned {name!r}, and measures {', '.join(definition.units)}")
         return {name: _pair(pair) for name, pair in answer.items()}
     if len(definition.units) > 1:
         raise TypeError(
             f"it measures {', '.join(definition.units)}: return a dictionary, not a {type(answer).__name__}"
         )
-    return {next(iter(definition.units)): _pair(answer)}
+    [measured_name] = definition.units
+    return {measured_name: _pair(answer)}
 
 
 def _pair(answer: Any) -> tuple[float, float | None]:
+    """Returns (value, standard uncertainty); None for an uncertainty that is not stated."""
     if isinstance(answer, tuple | list):
         if len(answer) != 2:
             raise TypeError(f"it returned {len(answer)} numbers: return a number, or a pair (value, uncertainty)")
         value, spread = answer
-        return float(value), None if spread is None else float(spread)
+        if spread is None:
+            return float(value), None
+        return float(value), float(spread)
     if answer is None:
         raise TypeError("it returned nothing: return a number, a pair (value, uncertainty), or a Refusal")
     return float(answer), None

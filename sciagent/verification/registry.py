@@ -67,6 +67,7 @@ _defined: dict[str, Defined] = {}
 _sent: list[SentVerifiers] = []
 FOLDER = "functions"
 ENDING = ".pickle"
+SHA256_DIGITS = 64
 CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
 
 
@@ -94,7 +95,8 @@ def receive(folder: Path, restore: Callable[[bytes], object]) -> None:
 
 def is_function(settings: Mapping[str, Any]) -> bool:
     """Returns whether a verifier with these settings was made from a function."""
-    return len(str(settings.get(CODE, ""))) == 64
+    fingerprint = str(settings.get(CODE, ""))
+    return len(fingerprint) == SHA256_DIGITS
 
 
 def defined() -> Mapping[str, Defined]:
@@ -133,11 +135,14 @@ def verifier_class(name: str) -> type[BaseVerifier[Any]]:
 
 def provider(name: str) -> str:
     """Returns `package version` of the distribution that offers the verifier."""
-    return _defined[name].package if name in _defined else _distribution(name)
+    if name in _defined:
+        return _defined[name].package
+    return _distribution(name)
 
 
 @cache
 def _distribution(name: str) -> str:
+    """Returns `NAME VERSION` of the package that provides the verifier."""
     dist = getattr(_points()[name], "dist", None)
     return f"{dist.name} {dist.version}" if dist else "unknown"  # each reads and parses the metadata of the package
 
@@ -147,7 +152,8 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
     where = f'verifier "{name}" of {package}'
     if not (isinstance(verifier_type, type) and issubclass(verifier_type, Verifier | WorldVerifier)):
         raise UsageError(f"{where}: {verifier_type!r} is no subclass of Verifier or WorldVerifier")
-    if missing := sorted(verifier_type.__abstractmethods__):
+    missing = sorted(verifier_type.__abstractmethods__)
+    if missing:
         raise UsageError(f"{where}: {verifier_type.__name__} lacks {', '.join(missing)}")
     _check_names(verifier_type, name, where)
     tier: object = getattr(verifier_type, "tier", None)
@@ -155,7 +161,8 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
     if (tier is Tier.WORLD) != issubclass(verifier_type, WorldVerifier):
         raise UsageError(f"{where}: a WorldVerifier is of the tier world, and a Verifier is not")
-    if verifier_type.kind not in (kinds := (ANY_KIND, *subject_names())):
+    kinds = (ANY_KIND, *subject_names())
+    if verifier_type.kind not in kinds:
         raise UsageError(f"{where}: kind must be one of {', '.join(kinds)}, not {verifier_type.kind!r}")
     if verifier_type.opinion and (verifier_type.tier.order > Tier.SIMULATION.order or verifier_type.reusable):
         raise UsageError(f"{where}: an opinion is of the tier simulation at best, and not reusable")
@@ -169,6 +176,7 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
 
 
 def _check_names(verifier_type: type[BaseVerifier[Any]], name: str, where: str) -> None:
+    """Raises UsageError without a name and a version, or if the name is not that of the entry point."""
     for attribute in ("name", "version"):
         value = getattr(verifier_type, attribute, None)
         if not isinstance(value, str) or not value:
@@ -180,6 +188,7 @@ def _check_names(verifier_type: type[BaseVerifier[Any]], name: str, where: str) 
 
 
 def _check_programs(verifier_type: type[BaseVerifier[Any]], where: str) -> None:
+    """Raises UsageError if the declared programs are not tuples of `Program`."""
     for attribute in ("programs", "optional_programs"):
         declared: object = getattr(verifier_type, attribute)
         if not isinstance(declared, tuple) or not all(isinstance(program, Program) for program in declared):
@@ -204,6 +213,9 @@ def check_measures(verifier: BaseVerifier[Any], package: str) -> None:
                 f"sciagent.properties"
             )
         if registry[prop.name] != prop:
-            clash = next((c for c in registry.clashes if c.set_aside == prop), None)
-            against = str(clash) if clash else f"another definition than that of {registry.provider(prop.name)}"
-            raise UsageError(f"{where}: property {prop.name}: {against}; give yours another name")
+            fault = f"another definition than that of {registry.provider(prop.name)}"
+            for clash in registry.clashes:
+                if clash.set_aside == prop:
+                    fault = str(clash)
+                    break
+            raise UsageError(f"{where}: property {prop.name}: {fault}; give yours another name")

@@ -91,7 +91,8 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
     needs = {_canonical(reaction.product): {*map(_canonical, reaction.reactants)} for reaction in route.reactions}
     made = needs.keys()
     wanted = {_canonical(target)}.union(*needs.values())
-    if unused := made - wanted:
+    unused = made - wanted
+    if unused:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
     if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
@@ -108,6 +109,7 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
 
 
 def _canonical(smiles: str) -> str:
+    """Returns the canonical SMILES. Raises ValueError for a text that is no SMILES."""
     from rdkit import Chem
 
     from sciagent.chemistry.standardise import rdkit_messages

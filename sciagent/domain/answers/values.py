@@ -42,15 +42,16 @@ class AnswerModel(BaseModel):
         """Returns the JSON schema with the docstrings of the fields. `use_attribute_docstrings` of pydantic would read
         the source of every model whenever a command starts."""
         schema = handler(core_schema)
-        shown = handler.resolve_ref_schema(schema)["properties"]
+        field_schemas = handler.resolve_ref_schema(schema)["properties"]
         for name, text in _docstrings(cls).items():
-            if own := shown.get(cls.model_fields[name].serialization_alias or name):
-                own.setdefault("description", text)
+            key = cls.model_fields[name].serialization_alias or name
+            if key in field_schemas:
+                field_schemas[key].setdefault("description", text)
         return schema
 
 
 def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
-    """Returns the docstring below each field of a model and of those that it inherits from, by field."""
+    """Returns the docstrings below the fields of a model, by field name; inherited fields are included."""
     texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, AnswerModel) and base is not AnswerModel:
@@ -63,14 +64,16 @@ def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
 
 
 def plain(answer: Any) -> Any:
-    """Converts answers and dataclasses, alone or in collections, to JSON values; times stay `datetime`."""
+    """Returns JSON values for answers and dataclasses, alone or in collections; times stay `datetime`."""
     if isinstance(answer, BaseModel):
         return plain(answer.model_dump(by_alias=True))
     if is_dataclass(answer):
         return {field.name: plain(getattr(answer, field.name)) for field in fields(answer)}
     if isinstance(answer, Mapping):
         return {name: plain(part) for name, part in answer.items()}
-    return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer
+    if isinstance(answer, (list, tuple)):
+        return [plain(part) for part in answer]
+    return answer
 
 
 def json_schema(answer: Any) -> Any:
@@ -94,7 +97,7 @@ class MethodFigures(AnswerModel):
     mean_absolute_error: float
     """Mean of the absolute differences, in `unit`."""
     unit: str
-    """The unit of both."""
+    """Unit of the mean error and of the mean absolute error."""
     chemistry: str
     """The molecules in a few words."""
     reference: str
@@ -134,30 +137,38 @@ class LimitMargin(AnswerModel):
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
         if self.method is not None:
-            return f"{_beside(self.margin, self.method.mean_absolute_error, '1')} (method)"
-        return _beside(self.margin, self.repeatability, "1").partition(" ±")[0]
+            return f"{_with_uncertainty(self.margin, self.method.mean_absolute_error, '1')} (method)"
+        return _with_uncertainty(self.margin, self.repeatability, "1").partition(" ±")[0]
 
     def __str__(self) -> str:
-        where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
-        size = abs(self.margin)
+        side = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
+        distance = abs(self.margin)
         spread = self.repeatability
         if self.method is None:
-            text = f"{where} {_beside(size, spread, self.unit)}{' (repeatability)' if spread else ''}"
-            # a descriptor of the structure is exact: its repeatability is 0
-            return text if spread == 0 else f"{text}, the method's error is not known"
-        text = f"{where} {_beside(size, self.method.mean_absolute_error, self.unit)} (method)"
-        whose = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
-        return f"{text}, ±{show(0.0, spread, self.unit).partition('±')[2]} ({whose})" if spread else text
+            text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
+            if spread:
+                text += " (repeatability)"
+            if spread == 0:  # a descriptor of the structure is exact
+                return text
+            return f"{text}, the method's error is not known"
+        text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
+        if not spread:
+            return text
+        spread_text = show(0.0, spread, self.unit).partition("±")[2]
+        kind_text = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
+        return f"{text}, ±{spread_text} ({kind_text})"
 
 
-def _beside(value: float, uncertainty: float | None, unit: str) -> str:
+def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
     """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
     if not uncertainty:
         return show(value, uncertainty, unit)
     exponent = math.floor(math.log10(uncertainty))
-    places = max(0, (1 if uncertainty < 2 * 10**exponent else 0) - exponent)
+    starts_with_one = uncertainty < 2 * 10**exponent
+    decimals = max(0, 1 - exponent if starts_with_one else -exponent)
     tail = "" if unit == "1" else f" {unit}"
-    return f"{round(value, places) + 0.0:.{places}f} ± {uncertainty:.{places}f}{tail}"
+    rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
+    return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
 
 
 class StructureText(AnswerModel):
@@ -195,12 +206,12 @@ class CandidateName(StructureText):
 
     @property
     def label(self) -> str:
-        """The structure with its name, if it has one."""
+        """The structure as text, followed by the candidate's name if it has one."""
         return f"{self.text} ({self.name})" if self.names else self.text
 
     @property
     def name(self) -> str:
-        """Its identifier in the input files; empty without one."""
+        """The candidate's identifier in the input files; empty without one."""
         return identifier_text(self.names)
 
 

@@ -104,7 +104,8 @@ def _verify_group(
             send.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
             return False
     with contextlib.suppress(Exception):  # each candidate has its finding already
-        if findings is not None and (surplus := next(findings, None)) is not None:
+        surplus = None if findings is None else next(findings, None)
+        if surplus is not None:
             send.finding(surplus)  # the zygote rejects it
     return True
 
@@ -166,7 +167,8 @@ def _bad(key: str, detail: str) -> Finding:
 
 def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
     """Returns the finding for an exception of the verifier. doing: the method that raised it."""
-    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # memory for the report
+    hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))  # leaves memory for the report
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
         try:
@@ -186,7 +188,8 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
     diagnostics = {"traceback": "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]}
     if verifier is not None and doing:
         last = f"{verifier.name} in {doing}: {last}"
-        if frame := _last_frame(error, type(verifier)):
+        frame = _last_frame(error, type(verifier))
+        if frame:
             diagnostics["frame"] = frame
             last += f" ({frame})"
     return Finding(key, outcome, reason=reason, detail=last, diagnostics=diagnostics)
@@ -210,12 +213,14 @@ class _Sender:
         self._cpu = 0.0
 
     def message(self, message: Mapping[str, Any]) -> None:
+        """Sends a message. Raises ValueError if it is too long or has no JSON form."""
         line = dumps(message)
         if len(line) > MAX_LINE:
             raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")
         self._zygote.sendall(line)
 
     def finding(self, finding: Finding, **more: float) -> None:
+        """Sends a finding; if it has artifacts, waits until the zygote has copied them. more: further fields."""
         used = processes.own_cpu()
         waits = bool(finding.artifacts)
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})

@@ -28,8 +28,8 @@ from sciagent.verification.sandbox.processes import MARKER, MarkedProcess
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
 MAX_DEATHS = 3  # failures of one declaration, after which it is not called again: a new process takes a second
-MAX_ANSWER = 1 << 20  # bytes
-REMEMBERED = 10_000  # declarations that are cached for each verifier
+MAX_ANSWER_BYTES = 1 << 20
+MAX_CACHED = 10_000  # declarations that are cached for each verifier
 
 
 class DeclarationError(SciagentError):
@@ -51,7 +51,7 @@ class _Process(MarkedProcess):
         self.connection.send((seconds + 5, question))
         if not self.connection.poll(seconds):
             raise TimeoutError(f"did not end within {seconds} s")
-        reply: tuple[bool, Any] = pickle.loads(self.connection.recv_bytes(MAX_ANSWER))
+        reply: tuple[bool, Any] = pickle.loads(self.connection.recv_bytes(MAX_ANSWER_BYTES))
         return reply
 
     def end(self) -> None:
@@ -69,7 +69,7 @@ class _Asker:
 
     def ask(self, verifier: str, what: str, settings: Any, candidate: Candidate | None) -> Any:
         """Returns the answer. Raises DeclarationError with the verifier's exception, or with how its process failed."""
-        sent = candidate and (candidate.kind, record_of(candidate))
+        sent = None if candidate is None else (candidate.kind, record_of(candidate))
         with self._lock:
             if self._deaths[verifier, what] >= MAX_DEATHS:
                 raise DeclarationError(f"{what} of {verifier} failed {MAX_DEATHS} times, and is not asked for again")
@@ -112,7 +112,7 @@ def _ask(verifier: BaseVerifier[Any], what: str, candidate: Candidate | None = N
     known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})
     if key not in known:
         declared = asker.ask(verifier.name, what, verifier.request_settings, candidate)
-        if len(known) >= REMEMBERED:
+        if len(known) >= MAX_CACHED:
             known.clear()
         known[key] = declared
     return known[key]
@@ -133,8 +133,12 @@ def asked_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
     In that process and in the processes of jobs it returns the class itself."""
     if MARKER in os.environ:
         return kind
-    own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(BaseVerifier, name)}
+    replaced: dict[str, Any] = {}
+    for name, asked in _ASKED.items():
+        is_inherited = getattr(kind, name) is getattr(BaseVerifier, name)
+        if not is_inherited:
+            replaced[name] = asked
     if kind.missing.__func__ is not BaseVerifier.missing.__func__:  # type: ignore[attr-defined]
-        own["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", None, None))
+        replaced["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", None, None))
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    return type(kind.__name__, (kind,), names | own)
+    return type(kind.__name__, (kind,), names | replaced)

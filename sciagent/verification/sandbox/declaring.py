@@ -22,6 +22,7 @@ from sciagent.verification.sandbox.wire import Limits
 
 @cache
 def _class(name: str) -> type[BaseVerifier[Any]]:
+    """Imports the verifier's class, and then limits the memory of this process."""
     kind = verifier_class(name)
     limit_memory(virtual_size() + (Limits().memory_mb << 20))
     return kind
@@ -53,7 +54,8 @@ def main(fd: int) -> None:
     """Answers questions until the connection is closed."""
     os.set_inheritable(fd, False)
     connection = Connection(fd)
-    if child := os.fork():
+    child = os.fork()
+    if child != 0:  # this is the parent
         connection.close()
         os.waitpid(child, 0)
         return

@@ -85,9 +85,11 @@ class HostResult:
 
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
+"""Outcomes that an earlier candidate in the same process may have caused."""
 
 
 def _prefix() -> str:
+    """Returns the beginning of the names of the folders of this machine's workers."""
     return f"worker-{re.sub('[^A-Za-z0-9.]', '_', socket.gethostname())}-"
 
 
@@ -208,8 +210,13 @@ class Worker:
                 return results
             if not self._cancelled.is_set():
                 return [*results, self._lost(left[0], wall, f"the zygote died: {error}")]
-            walls = [wall / len(left)] * len(left) if request.together else [wall, *(0.0 for _ in left[1:])]
-            return results + [self._lost(*of, "cancelled") for of in zip(left, walls, strict=True)]
+            if request.together:
+                walls = [wall / len(left)] * len(left)
+            else:  # only the current candidate has run
+                walls = [wall] + [0.0] * (len(left) - 1)
+            for candidate, candidate_wall in zip(left, walls, strict=True):
+                results.append(self._lost(candidate, candidate_wall, "cancelled"))
+            return results
         return self._ended(request, candidates, results, end)
 
     def _ended(
@@ -221,9 +228,9 @@ class Worker:
         index = end["index"]
         if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, 0.0) for candidate in candidates]
-        failed_at_once = failure is not None and index == 0
-        failed_at_once |= len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
-        if request.together and failed_at_once and len(candidates) > 1:
+        is_first_failed = failure is not None and index == 0
+        is_only_result_doubtful = len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
+        if request.together and (is_first_failed or is_only_result_doubtful) and len(candidates) > 1:
             wall = end["wall"] + sum(result.wall_seconds for result in results)
             return self._halved(request, candidates, cpu, wall)
         failed = None if failure is None else self._failed(candidates[index], failure, end["wall"])
@@ -254,13 +261,23 @@ class Worker:
             for candidate in candidates
         )
         limits = request.limits
-        more = (request.replicate, request.together and len(sent) > 1, request.cuda)
-        job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
+        together = request.together and len(sent) > 1
+        job = Job(
+            self._number,
+            request.verifier,
+            request.settings,
+            sent,
+            limits,
+            replicate=request.replicate,
+            together=together,
+            cuda=request.cuda,
+        )
         self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:
             event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
-            patience = limits.wall_seconds * (len(sent) if job.together else 1) + GRACE_SECONDS
+            n_verified_at_once = len(sent) if job.together else 1
+            patience = limits.wall_seconds * n_verified_at_once + GRACE_SECONDS
             if event["event"] == "end":
                 return event
             if event["event"] == "started":

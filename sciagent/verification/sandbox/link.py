@@ -29,17 +29,23 @@ BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote;
 
 
 def _environment(interpreter: Path | None, **more: str) -> dict[str, str]:
-    """Returns this process's environment with a single thread for engines, and `more`. interpreter: that of another
-    environment, which gets no variables of this Python.
+    """Returns the variables of this process, those that limit engines to a single thread, and `more`.
+
+    interpreter: interpreter of another environment, which gets no variables of this Python; None for this one.
 
     OpenBLAS 0.3.3 in PySCF's wheel treats newer processors as a Barcelona of 2007 and then multiplies matrices at half
     the speed (15 instead of 28 GFLOP/s measured on an AMD EPYC), hence OPENBLAS_CORETYPE for those with AVX2 and FMA.
     """
-    flags = Path("/proc/cpuinfo").read_text(errors="replace").partition("flags")[2].partition("\n")[0].split()
-    hint = {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags) else {}
-    return (
-        hint | (foreign(os.environ) if interpreter else dict(os.environ)) | dict.fromkeys(THREAD_VARIABLES, "1") | more
-    )
+    processor_text = Path("/proc/cpuinfo").read_text(errors="replace")
+    after_flags = processor_text.partition("flags")[2]
+    flags = after_flags.partition("\n")[0].split()
+    variables: dict[str, str] = {}
+    if {"avx2", "fma"} <= set(flags):
+        variables["OPENBLAS_CORETYPE"] = "Haswell"
+    variables.update(foreign(os.environ) if interpreter else os.environ)
+    variables.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    variables.update(more)
+    return variables
 
 
 def last_lines(log: IO[bytes] | Path) -> str:
@@ -88,13 +94,17 @@ class Nurseries:
         """Returns the nursery for these verifiers: the process that has imported their modules and forks their jobs.
         Starts one if none runs. interpreter: that of another environment."""
         python = {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
-        wanted = frozenset(names), {} if interpreter else python, interpreter
+        if interpreter is not None:
+            python = {}
+        wanted_names = frozenset(names)
         with self._lock:
             for nursery in self._running:
-                if wanted[0] <= nursery.names and wanted[1:] == (nursery.python, nursery.interpreter):
+                is_same_python = nursery.python == python and nursery.interpreter == interpreter
+                if is_same_python and wanted_names <= nursery.names:
                     return nursery
-            self._running.append(NurseryHandle(*wanted))
-            return self._running[-1]
+            started = NurseryHandle(wanted_names, python, interpreter)
+            self._running.append(started)
+            return started
 
     def fork(self, names: Sequence[str], fds: Sequence[int], interpreter: Path | None = None) -> NurseryHandle:
         """Requests a zygote with these file descriptors from a nursery, and returns the nursery. Raises ConnectionError
@@ -138,8 +148,8 @@ class ZygoteLink:
     """A zygote process. Any thread may call `send` and `kill`; only one thread at a time the other methods."""
 
     def __init__(self, folder: Path, preload: Sequence[str], interpreter: Path | None = None) -> None:
-        """folder: for its files, removed when it ends. preload: verifiers whose modules are imported before.
-        interpreter: that of another environment."""
+        """folder: folder for the zygote's files, removed when it ends. preload: verifiers whose modules are imported
+        before the first job. interpreter: interpreter of another environment; None for this one."""
         self._folder = folder
         self._writing = threading.Lock()
         self._buffer = b""
@@ -189,15 +199,16 @@ class ZygoteLink:
             if hurry.is_set():
                 deadline = min(deadline, time.monotonic() + hurry_seconds)
                 hurry_seconds = float("inf")
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise ZygoteDiedError("it fell silent")
             if self._ended:
                 raise ZygoteDiedError(self._last_words())
-            if not self._read(min(left, POLL_SECONDS)) and any(
-                pid > 0 and is_stopped(pid) for pid in (self._pid, self._nursery.pid)
-            ):
-                raise ZygoteDiedError("a signal stopped it")  # a verifier can send one to its parent
+            if self._read(min(seconds_left, POLL_SECONDS)):
+                continue
+            for pid in (self._pid, self._nursery.pid):
+                if pid > 0 and is_stopped(pid):
+                    raise ZygoteDiedError("a signal stopped it")  # a verifier can send one to its parent
         return self._events.popleft()
 
     def _read(self, seconds: float | None) -> bool:
@@ -211,10 +222,12 @@ class ZygoteLink:
         for line in lines:
             with contextlib.suppress(ValueError):  # a line truncated by the zygote's death
                 self._take(json.loads(line))
-        self._ended |= not chunk
+        if not chunk:
+            self._ended = True
         return True
 
     def _take(self, event: Mapping[str, Any]) -> None:
+        """Notes the start or the end of the zygote; keeps any other event for `receive`."""
         if event["event"] == "born":
             self._pid = event["pid"]
             with contextlib.suppress(OSError):
@@ -266,5 +279,5 @@ class ZygoteLink:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-        for left in (*self._folder.glob("job-*"), self._folder / "tmp"):
-            shutil.rmtree(left, ignore_errors=True)
+        for temporary in (*self._folder.glob("job-*"), self._folder / "tmp"):
+            shutil.rmtree(temporary, ignore_errors=True)

@@ -67,6 +67,7 @@ class Nursery:
         gc.freeze()
 
     def _check_owner(self, number: int, frame: object) -> None:
+        """Raises DriverGoneError if the owner has ended; a signal handler."""
         if processes.readable([self._owner], 0):
             raise DriverGoneError
 
@@ -87,8 +88,10 @@ class Nursery:
                 self._fork(*fds)
 
     def _fork(self, connection: int, driver: int) -> None:
+        """Forks a zygote. connection: file descriptor of its socket to the driver. driver: pidfd of the driver."""
         socket_to_driver = socket.socket(fileno=connection)
-        if not (pid := os.fork()):
+        pid = os.fork()
+        if pid == 0:  # this is the zygote
             self._requests.close()
             os.close(self._owner)
             for born in self._zygotes.values():

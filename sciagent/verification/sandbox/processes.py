@@ -158,8 +158,9 @@ def virtual_size() -> int:
 
 def limit_memory(size: int) -> None:
     """Limits the address space of this process. size: bytes."""
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft_limit = size if hard_limit == resource.RLIM_INFINITY else min(size, hard_limit)
+    resource.setrlimit(resource.RLIMIT_AS, (soft_limit, hard_limit))
 
 
 def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
@@ -233,12 +234,18 @@ class MarkedProcess:
             self._process.kill()
             self._process.wait()
         deadline = time.monotonic() + 5.0
-        while (left := marked(self._token)) and time.monotonic() < deadline:  # they have no subreaper any more
-            kill(left)
+        descendants_left = marked(self._token)  # they have no subreaper any more
+        while descendants_left and time.monotonic() < deadline:
+            kill(descendants_left)
             time.sleep(0.01)
+            descendants_left = marked(self._token)
 
 
 def marked(token: str) -> list[int]:
     """Returns the processes that have the marker in their initial environment."""
-    found = psutil.process_iter(["environ"])
-    return [process.pid for process in found if (process.info["environ"] or {}).get(MARKER) == token]
+    marked_pids = []
+    for process in psutil.process_iter(["environ"]):
+        environment = process.info["environ"] or {}  # None for the processes of other users
+        if environment.get(MARKER) == token:
+            marked_pids.append(process.pid)
+    return marked_pids

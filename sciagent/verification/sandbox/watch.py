@@ -37,7 +37,10 @@ ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
 FAREWELL_SECONDS = 5.0  # time between the last finding and `done`
 LEAVE_SECONDS = 0.05  # time between `done` and the end of the process, after which it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; a larger file is emptied
-TAIL = 4000  # bytes of output in a failure's diagnostics
+TAIL_BYTES = 4000  # end of the output that a failure's diagnostics hold
+READ_BYTES = 1 << 16  # largest piece that is read from the driver at once
+COPY_BYTES = 1 << 20  # largest piece that is read from a child or a file at once
+MAX_CLAIMED_SECONDS = 1e9  # a larger time that a child claims is invalid
 
 
 class Cancelled(Exception):
@@ -62,7 +65,8 @@ class Control:
     def first(self) -> Mapping[str, Any]:
         """Returns the first line, with the worker's folder, working directory and environment."""
         while b"\n" not in self._buffer:
-            if not (chunk := self._socket.recv(1 << 16)):
+            chunk = self._socket.recv(READ_BYTES)
+            if not chunk:
                 raise DriverGoneError
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
@@ -75,7 +79,7 @@ class Control:
         Raises DriverGoneError at the end of file.
         """
         with contextlib.suppress(BlockingIOError):
-            while chunk := self._socket.recv(1 << 16, socket.MSG_DONTWAIT):
+            while chunk := self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT):
                 self._buffer += chunk
             raise DriverGoneError
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -89,13 +93,16 @@ class Control:
             raise DriverGoneError
 
     def say(self, event: str, **more: Any) -> None:
+        """Sends an event to the driver. more: its further fields."""
         self._write(dumps({"event": event, **more}))
 
     def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
         """Sends checked findings to the driver as the child wrote them, each with its event's further fields."""
-        self._write(
-            b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
-        )
+        events = []
+        for line, more in findings:
+            open_object = dumps({"event": "finding", **more}).removesuffix(b"}\n")
+            events.append(open_object + b',"sent":' + line + b"}\n")
+        self._write(b"".join(events))
 
     def _write(self, line: bytes) -> None:
         try:
@@ -135,6 +142,7 @@ class Watch:
         self._pidfd = -1
         self._buffer = b""
         self._taken: list[tuple[bytes, dict[str, Any]]] = []
+        # Until this time the child's messages are left unread, so that several are read together.
         self._awake = 0.0
         self._deaf = False
         self._finished = False
@@ -161,8 +169,9 @@ class Watch:
             self._socket.close()
             os.close(self._pidfd)
         cpu = processes.reaped_cpu() - before
-        if self.failure and (tail := self._tail()):
-            self.failure["diagnostics"]["output_tail"] = tail
+        output_tail = self._tail() if self.failure else ""
+        if self.failure and output_tail:
+            self.failure["diagnostics"]["output_tail"] = output_tail
         for old in (self._home, self._temporary):
             shutil.rmtree(old, ignore_errors=True)
         return {"failure": self.failure, "index": self.index, "wall": self.wall, "cpu": cpu}
@@ -187,11 +196,14 @@ class Watch:
         """Reads messages and checks limits until the batch is done or fails. Raises Cancelled and DriverGoneError."""
         while not self._finished:
             limit = self._limit()
-            left = self._turn + limit - time.monotonic()
-            nap = self._awake - time.monotonic()
-            napping = 0 < nap < left
-            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._socket.fileno()])
-            ready = processes.readable(fds, nap if napping else max(0.0, min(left, POLL_SECONDS)))
+            seconds_left = self._turn + limit - time.monotonic()
+            nap_seconds = self._awake - time.monotonic()
+            napping = 0 < nap_seconds < seconds_left
+            fds = [self._driver.fd, self._pidfd]
+            if not (self._deaf or napping):
+                fds.append(self._socket.fileno())
+            wait_seconds = nap_seconds if napping else max(0.0, min(seconds_left, POLL_SECONDS))
+            ready = processes.readable(fds, wait_seconds)
             self.wall = time.monotonic() - self._turn
             if self._driver.fd in ready:
                 self._driver.read()
@@ -203,7 +215,7 @@ class Watch:
                 self._awake = 0.0
             elif self._pidfd in ready:
                 self._ended()
-            elif left <= 0:
+            elif seconds_left <= 0:
                 self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
             # Not during a nap: findings sent meanwhile are unread, so the wrong candidate would be blamed.
             if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
@@ -223,16 +235,19 @@ class Watch:
             self.failure = failure(self._job.candidates[self.index].key, outcome, reason, detail)
 
     def _look(self) -> None:
+        """Checks the driver, the memory of the processes and the size of the output. Raises DriverGoneError."""
         self._driver.check()
         limit = self._job.limits.memory_mb
-        if held := processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20):
-            self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
+        used_bytes = processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20)
+        if used_bytes:
+            self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{used_bytes >> 20} MB; the limit is {limit} MB")
         with contextlib.suppress(OSError):
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
         self._looked = time.monotonic()
 
     def _ended(self) -> None:
+        """Reaps the child, which ended without its last messages, and ends the job with a failure."""
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         if status < 0:
             tail = self._tail()
@@ -247,8 +262,9 @@ class Watch:
             self._fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
 
     def _listen(self) -> None:
+        """Reads the child's messages and sends the findings among them to the driver."""
         try:
-            chunk = self._socket.recv(1 << 20)
+            chunk = self._socket.recv(COPY_BYTES)
         except ConnectionError:  # the child ended without reading an acknowledgement
             chunk = b""
         self._deaf = not chunk
@@ -296,7 +312,10 @@ class Watch:
         wall = now - self._turn
         claimed = sum(finding["took"] for _, finding in self._taken)
         for _, finding in self._taken:
-            finding["wall"] = wall * finding["took"] / claimed if claimed else wall / len(self._taken)
+            if claimed:
+                finding["wall"] = wall * finding["took"] / claimed
+            else:
+                finding["wall"] = wall / len(self._taken)
             finding["took"] = min(finding["took"] or finding["wall"], finding["wall"])
         self._driver.pass_on(self._taken)
         self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
@@ -305,8 +324,9 @@ class Watch:
         self.wall = 0.0
 
     def _tail(self) -> str:
+        """Returns the end of the child's output; empty if there is none."""
         with contextlib.suppress(OSError), self._output.open("rb") as file:
-            file.seek(max(0, self._output.stat().st_size - TAIL))
+            file.seek(max(0, self._output.stat().st_size - TAIL_BYTES))
             return clean(file.read().decode(errors="replace"))
         return ""
 
@@ -321,7 +341,9 @@ def _check_envelope(message: Mapping[str, Any]) -> None:
 
 def _seconds(claimed: object) -> float:
     """Returns the claimed time, s; 0 if it is invalid."""
-    return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else 0.0
+    if isinstance(claimed, int | float) and 0 <= claimed < MAX_CLAIMED_SECONDS:
+        return float(claimed)
+    return 0.0
 
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
@@ -348,7 +370,7 @@ def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
         digest = hashlib.sha256()
         size = 0
         with target.open("wb") as copy:
-            while chunk := os.read(source, 1 << 20):
+            while chunk := os.read(source, COPY_BYTES):
                 size += len(chunk)
                 if size > MAX_ARTIFACT_BYTES:
                     raise ValueError(f"larger than {MAX_ARTIFACT_BYTES >> 20} MB")

@@ -41,7 +41,11 @@ def load(name: str) -> type[Verifier[Any]]:
         kind = verifier_class(name)
         assert issubclass(kind, Verifier), f"{name} is done by people"
         subject = None if kind.kind == ANY_KIND else subject_of(kind.kind)
-        for module in ("sciagent.chemistry.subjects.registry", *(subject.preload if subject else ()), *kind.preload):
+        modules = ["sciagent.chemistry.subjects.registry"]
+        if subject is not None:
+            modules += subject.preload
+        modules += kind.preload
+        for module in modules:
             importlib.import_module(module)
         kind.warm()
         if subject is not None:
@@ -67,7 +71,9 @@ def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
     """Returns the versions of Python, sciagent, the verifier's package, the subject's libraries, and the verifier's
     engines and programs, by name."""
     package, _, version = provider(kind.name).rpartition(" ")
-    versions_ = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
+    versions_ = {"python": ".".join(map(str, sys.version_info[:3]))}
+    if package:
+        versions_[package] = version
     libraries = () if kind.kind == ANY_KIND else subject_of(kind.kind).distributions
     for name in ("sciagent", *libraries, *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
