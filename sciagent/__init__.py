@@ -16,7 +16,7 @@ _PLACES = {
     "Ledger": ("sciagent.api.campaign", "LedgerView"),
     "calc": ("sciagent.api.calculating", "calc"),
     "evaluate": ("sciagent.api.running", "evaluate"),
-    "verifier": ("sciagent.verification.functions", "verifier"),
+    "verifier": ("sciagent.verification.function_verifiers", "verifier"),
 }
 
 

@@ -20,7 +20,7 @@ from sciagent.verification.availability import declared_programs
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import START_SECONDS
 from sciagent.verification.sandbox.zygote import IMPORT_SECONDS
-from sciagent_simulators.periodic.calculation import GPAW
+from sciagent_simulators.periodic.gpaw_calculation import GPAW
 from sciagent_simulators.programs.gaussian import GAUSSIAN
 from sciagent_simulators.programs.orca import ORCA
 from sciagent_simulators.programs.xtb import CREST, XTB

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sciagent.errors import UsageError
-from sciagent.scheduling.aims import Aim, Aims
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.payoff import Aim, Aims
 from sciagent_bench.families import family
 from sciagent_bench.known_rungs import NOTHING, KnownRungs
-from sciagent_bench.simulate import Truth
+from sciagent_bench.replay_once import Truth
 
 
 @dataclass(frozen=True)

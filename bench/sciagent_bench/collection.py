@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import validated
+from sciagent.inputs.yaml_document import read, read_text
 from sciagent_bench.case import Case
 from sciagent_bench.known_rungs import KnownRungs
 from sciagent_bench.table import parse_rungs, read_case

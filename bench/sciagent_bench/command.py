@@ -97,7 +97,7 @@ def scheduling(
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
-    from sciagent_bench.changes import Changed
+    from sciagent_bench.case_changes import Changed
     from sciagent_bench.lab.lab_trial import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.arrays import Array
-from sciagent_bench.simulate import Truth
+from sciagent.scheduling.array_types import Array
+from sciagent_bench.replay_once import Truth
 
 Draw = Callable[[int], Array]
 """Returns (n,) draws of mean 0 and variance 1."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.rung_position import PaidIndex
 from sciagent.errors import UsageError
-from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import Buyer
 from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.random import Random

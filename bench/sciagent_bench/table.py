@@ -17,11 +17,11 @@ import numpy as np
 
 from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
-from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.case import Case
 from sciagent_bench.known_rungs import NOTHING, SIGNS, KnownRungs
-from sciagent_bench.simulate import Truth
+from sciagent_bench.replay_once import Truth
 
 EMPTY_CELLS = ("", "nan", "na", "none", "null")
 
@@ -148,7 +148,7 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -> Similarity | None:
-    from sciagent_bench.structure import UnreadableError, of_features, of_identifiers
+    from sciagent_bench.structure_similarity import UnreadableError, of_features, of_identifiers
 
     if features:
         numeric = {name: _is_numeric(sheet.texts(name)) for name in features}

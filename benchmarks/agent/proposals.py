@@ -39,7 +39,7 @@ TOP = 10
 
 def random_edits(seeds: Sequence[str], n: int, seed: int) -> list[str]:
     """The seeds, and n children of what is drawn from all that are there."""
-    from sciagent.chemistry.editing.edits import EditLimits, mutate
+    from sciagent.chemistry.editing.graph_edits import EditLimits, mutate
 
     rng, found = random.Random(seed), list(seeds)
     limits = EditLimits(elements=("H", "C", "N", "O", "F", "S", "Cl"), max_heavy_atoms=14)

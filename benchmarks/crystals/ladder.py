@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.calculation import PROTOCOLS, compute
+from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, compute
 
 HERE = Path(__file__).parent
 KNOWN = HERE.parent / "scheduling" / "perovskite_expt_tau.csv.gz"
@@ -54,7 +54,7 @@ def perovskite(a_site: str, b_site: str, anion: str, a: float) -> Any:
 
 def compounds() -> list[dict[str, str]]:
     """Returns the rows of the table of known perovskites that are computed."""
-    from sciagent_simulators.periodic.sampling import in_first_release, is_open
+    from sciagent_simulators.periodic.k_points import in_first_release, is_open
 
     with gzip.open(KNOWN, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if float(row["exp_label"]) == 1]
@@ -69,7 +69,7 @@ def compounds() -> list[dict[str, str]]:
 def relax_cells() -> None:
     """Writes the cells that CHGNet relaxes, from the radii of the table."""
     from sciagent_simulators.potentials.potential import load_potential
-    from sciagent_simulators.potentials.relaxing import relax
+    from sciagent_simulators.potentials.relax_batches import relax
 
     rows = compounds()
     starts = [

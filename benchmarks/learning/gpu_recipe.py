@@ -28,18 +28,18 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 from sqlalchemy import func, select
 
 from sciagent.agent.policies import batch_decoding
-from sciagent.agent.policies.batches import InProcessPolicy
+from sciagent.agent.policies.batched_policies import InProcessPolicy
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.inputs.settings import user
-from sciagent.rewards.spec import load_rewards
+from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
-from sciagent.training.learner.running import train
-from sciagent.training.live import actors
-from sciagent.training.live.running import train_live
+from sciagent.training.learner.training_run import train
+from sciagent.training.live import ray_actors
+from sciagent.training.live.live_run import train_live
 from sciagent.training.progress import TrainedStep
 from sciagent.training.settings import CriticSettings, LiveSettings, TaskShare, TrainingSettings, read_guards
 
@@ -200,7 +200,7 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     run_settings = settings_for(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
     ledger, policy = Ledger(str(folder / f"{arm.name}.db")), InProcessPolicy(LocalPolicy(given.model))
     spec = load_rewards(run_settings.rewards)
-    with actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
+    with ray_actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
         places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
         waves.wave(1, policy, places)
     found = []

@@ -13,10 +13,10 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sciagent.cli.evaluate import interval_text
+from sciagent.cli.policy import interval_text
 from sciagent.errors import UsageError
-from sciagent.training.evaluation.figures import compared
-from sciagent.training.evaluation.spec import (
+from sciagent.training.evaluation.arm_comparison import compared
+from sciagent.training.evaluation.evaluation_spec import (
     ArmDifference,
     EvaluatedArm,
     EvaluatedCampaign,

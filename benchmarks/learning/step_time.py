@@ -33,8 +33,8 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"} | (
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
 
-from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.step import Learner
+from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import LearnerSettings
 
 HERE = Path(__file__).parent

@@ -23,7 +23,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sciagent.agent import models
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live.running import train_live
+from sciagent.training.live.live_run import train_live
 from sciagent.training.progress import TrainedStep
 from sciagent.training.settings import LiveSettings, TaskShare
 

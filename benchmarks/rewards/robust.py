@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 
 from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
-from sciagent.rewards.process import worth
-from sciagent.scheduling.aims import Aims, questions
-from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.law.stack import Stack, mixture
+from sciagent.rewards.turn_rewards import worth
+from sciagent.scheduling.array_types import Array, Mask
+from sciagent.scheduling.law.stacked_law import Stack, mixture
+from sciagent.scheduling.payoff import Aims, questions
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"

@@ -25,10 +25,10 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
+from sciagent.rewards.candidate_states import answers_as_of, states
 from sciagent.rewards.episode_rewards import valuations
-from sciagent.rewards.expectations import fit_law
-from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.states import answers_as_of, states
+from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.unanswered_values import fit_law
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate

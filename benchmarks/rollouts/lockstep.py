@@ -20,14 +20,14 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import ModelSource
-from sciagent.campaign.proposing.slots import ProposerSlot, Source
+from sciagent.campaign.proposing.proposer_slots import ProposerSlot, Source
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts.drive import no_source, seed_source
-from sciagent.training.rollouts.groups import RolloutPlan
-from sciagent.training.rollouts.runner import RolloutRunner
-from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.rollouts.campaign_rollouts import no_source, seed_source
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import RolloutPlan
+from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
 TEXT = """
 campaign: lockstep

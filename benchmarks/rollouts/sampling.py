@@ -20,11 +20,11 @@ from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts.drive import model_spec, no_source, seed_source
-from sciagent.training.rollouts.groups import RolloutPlan
-from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import RolloutPlan
 
 PROPOSER = (
     "{{kind: llm, seeds: molecules.csv, model: {model}, max_tokens: {tokens}, structured: {grammar}, "

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
+from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform
 from sciagent_bench.rivals.baseline_warm_up import CHEAP, features, tails
 
 POOL, ROWS = 200, 200

@@ -47,7 +47,7 @@ class Watched:
     def choose(self, pool: Any, left: float) -> Any:
         import numpy as np
 
-        from sciagent.scheduling.law.stack import foretell
+        from sciagent.scheduling.law.stacked_law import foretell
 
         found = self.buyer.choose(pool, left)
         last = pool.costs.shape[1] - 1
@@ -62,8 +62,8 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     """Share of the truths in their intervals: of all that were not drawn, and of the best twentieth of them."""
     import numpy as np
 
-    from sciagent.scheduling.aims import Aims, questions
-    from sciagent.scheduling.law.stack import Stack, foretell
+    from sciagent.scheduling.law.stacked_law import Stack, foretell
+    from sciagent.scheduling.payoff import Aims, questions
 
     case = source(seed)
     rng = np.random.default_rng(seed)
@@ -86,11 +86,11 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
-    from sciagent.domain.ladder import PaidIndex
-    from sciagent.scheduling.aims import Aims
-    from sciagent.scheduling.law.stack import foretell
+    from sciagent.domain.rung_position import PaidIndex
+    from sciagent.scheduling.law.stacked_law import foretell
+    from sciagent.scheduling.payoff import Aims
     from sciagent.scheduling.rules.priced import Priced
-    from sciagent_bench.simulate import simulate
+    from sciagent_bench.replay_once import simulate
 
     case = source(seed)
     truth = case.truth

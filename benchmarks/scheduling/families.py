@@ -26,7 +26,7 @@ POOL, STREAM, STREAMED = (0.05,), (0.03, 0.08), 1000
 def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream: int) -> dict[str, Any]:
     """By budget, by scheduler: recall, mean and interval."""
     from sciagent_bench.case import OfFamily
-    from sciagent_bench.score import summarised
+    from sciagent_bench.replay_score import summarised
     from sciagent_bench.trial import run_all, trials
 
     budgets = STREAM if stream else POOL

@@ -97,11 +97,11 @@ def case(path: Path = TABLE) -> Any:
     """A `Case` of the replay."""
     import numpy as np
 
-    from sciagent.scheduling.aims import Aim, Aims
-    from sciagent.scheduling.law.hints import Hint
+    from sciagent.scheduling.law.rung_hints import Hint
+    from sciagent.scheduling.payoff import Aim, Aims
     from sciagent_bench.case import Case
-    from sciagent_bench.simulate import Truth
-    from sciagent_bench.structure import of_identifiers
+    from sciagent_bench.replay_once import Truth
+    from sciagent_bench.structure_similarity import of_identifiers
 
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.law.stack import Question, Stack
-from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.law.stacked_law import Question, Stack
 from sciagent_bench.rivals.baseline_warm_up import warm_up
 
 WARM_UP = 4  # terminal answers before there is a law

@@ -43,12 +43,12 @@ from benchmarks.scheduling_scale.invented import WRITTEN, Answering, fill, inven
 from sciagent.campaign.core.build import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
-from sciagent.campaign.driving.inbox import Intake  # noqa: E402
+from sciagent.campaign.driving.intake import Intake  # noqa: E402
 from sciagent.campaign.driving.local_jobs import LocalJobs  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
-from sciagent.campaign.pricing.in_turn import InTurn  # noqa: E402
 from sciagent.campaign.pricing.ledger_pool import LedgerPool  # noqa: E402
-from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
+from sciagent.campaign.pricing.priced_scheduler import Pricing  # noqa: E402
+from sciagent.campaign.pricing.scheduler_choice import InTurn  # noqa: E402
 from sciagent.store.database.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
+from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.structure import Overlap
+from sciagent_bench.structure_similarity import Overlap
 
 Array = NDArray[np.float64]
 

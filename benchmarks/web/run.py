@@ -29,7 +29,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, persons
+from sciagent.store.people import persons, sessions_and_tokens
 from tests.support.servers.postgres import own_postgres
 from tests.support.servers.process import free_port
 
@@ -126,7 +126,7 @@ def session(url: str) -> str:
     with ledger.begin() as connection:
         person = persons.by_login(connection, "carla") or persons.add(connection, "root", "carla", "Carla")
         persons.set_role(connection, "root", person.id, Role.CHEMIST, None)
-        secret, _ = accesses.create(connection, "carla", person.id, accesses.AccessKind.SESSION)
+        secret, _ = sessions_and_tokens.create(connection, "carla", person.id, sessions_and_tokens.AccessKind.SESSION)
     ledger.close()
     return secret
 

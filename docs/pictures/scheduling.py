@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sciagent.report.parts.charts import COLOURS, SETTINGS
-from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
-from sciagent.scheduling.law.chain import Chain, Similarity
-from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
-from sciagent.scheduling.law.transforms import TruthTransform, between
+from sciagent.scheduling.law.answer_transforms import TruthTransform, between
+from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
+from sciagent.scheduling.law.rung_hints import UNTIL, Hint, made_up
+from sciagent.scheduling.payoff import Aim, Aims
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case, OfTable, Reordered
+from sciagent_bench.replay_once import Replay, Truth, simulate
+from sciagent_bench.replay_score import MARKS, Curve
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.score import MARKS, Curve
-from sciagent_bench.simulate import Replay, Truth, simulate
 from sciagent_bench.table import parse_rungs, read_case
 
 Array = NDArray[np.float64]

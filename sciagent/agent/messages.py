@@ -9,7 +9,7 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 
 # tags around the thinking in a text
 OPEN = "<think>"

@@ -22,12 +22,12 @@ from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.candidates import Names, identifier_text, name_cells
+from sciagent.domain.safe_text import Paragraph
 from sciagent.domain.states import CampaignState
-from sciagent.domain.text import Paragraph
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.export import parquet
-from sciagent.report.parts import table
-from sciagent.report.parts.table import Entry
+from sciagent.report.parts import export_rows
+from sciagent.report.parts.export_rows import Entry
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
@@ -274,8 +274,8 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
     def page(connection: Connection, last_seq: int | None) -> tuple[list[CandidateRow], int | None]:
         row = campaigns.get(connection, name)
         start_after = -1 if last_seq is None else last_seq
-        entries = table.entries(connection, row, table.columns(connection, row), start_after)
-        entries_of_page = list(islice(entries, table.PAGE_ROWS))
+        entries = export_rows.entries(connection, row, export_rows.columns(connection, row), start_after)
+        entries_of_page = list(islice(entries, export_rows.PAGE_ROWS))
         if entries_of_page:
             last_seq = entries_of_page[-1].candidate.seq
         return [_row(entry) for entry in entries_of_page], last_seq

@@ -45,8 +45,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.views import campaign_counts, values
-from sciagent.store.views.values import LedgerValue, ValueFilter
+from sciagent.store.views import campaign_counts, value_pages
+from sciagent.store.views.value_pages import LedgerValue, ValueFilter
 from sciagent.verification import registry
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from sciagent.domain.answers.guards import ShownGuards
     from sciagent.domain.answers.values import CalculatedCandidate
     from sciagent.report.export.parquet import ArrowRows
-    from sciagent.rewards.spec import RewardSpec
+    from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
-    from sciagent.training.evaluation.spec import ListedPolicy, ShownPolicy
-    from sciagent.training.rollouts.groups import RolloutAnswer, Skills
+    from sciagent.training.evaluation.evaluation_spec import ListedPolicy, ShownPolicy
+    from sciagent.training.rollouts.open_groups import RolloutAnswer, Skills
 from sciagent.api.opening import LedgerLike, open_ledger, pick_campaign
 
 
@@ -113,7 +113,7 @@ class LedgerView:
 
     def policies(self) -> ResultTable[ListedPolicy]:
         """Returns the policies of the ledger, oldest first, with their parents and roles."""
-        from sciagent.training.evaluation.policies import listed
+        from sciagent.training.evaluation.policy_history import listed
 
         return ResultTable(listed(self.store), "Policies")
 
@@ -122,7 +122,7 @@ class LedgerView:
 
         name: name of the policy, with its hash or without, or a role. Raises UnknownNameError.
         """
-        from sciagent.training.evaluation.policies import show
+        from sciagent.training.evaluation.policy_history import show
 
         return show(self.store, name)
 
@@ -148,12 +148,12 @@ class LedgerView:
         """
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:
-            values.require_known_names(connection, wanted)
+            value_pages.require_known_names(connection, wanted)
         return ResultQuery(
             f"Evidence in {Path(str(self.store.url.database)).name}",
             self.store,
-            lambda connection, after: values.page(connection, wanted, after or 0),
-            lambda connection: values.count(connection, wanted),
+            lambda connection, after: value_pages.page(connection, wanted, after or 0),
+            lambda connection: value_pages.count(connection, wanted),
             lambda connection: _arrow(connection, wanted),
             _brief,
         )
@@ -194,7 +194,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
         "at": pa.timestamp("us", tz="UTC"),
     }  # all others are texts
     schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
-    rows = chain.from_iterable(values.all_pages(connection, wanted))
+    rows = chain.from_iterable(value_pages.all_pages(connection, wanted))
     return ArrowRows(schema, map(vars, rows))
 
 
@@ -436,7 +436,7 @@ class Campaign:
         each step. Raises UsageError.
         """
         from sciagent.api.terminal import each_signal, raise_interrupt
-        from sciagent.training.rollouts.drive import RolloutDrive, plan_of, policy_of
+        from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 
         self.close()
         built = self._for_driving()
@@ -541,7 +541,7 @@ class Campaign:
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
         """Writes the report as an HTML file, by default NAME.report.html. top: number of candidates that get a card."""
-        from sciagent.report.page.build import checked, write_report
+        from sciagent.report.page.html_page import checked, write_report
 
         target = checked(Path(f"{self.name}.report.html" if path is None else path))
         write_report(self._store, self.name, target, top)

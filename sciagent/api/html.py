@@ -9,7 +9,7 @@ from html import escape
 from sciagent.api.terminal import Records, cell_text, columns_of, is_number
 from sciagent.domain.answers.values import StructureText
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 
 DRAWN_COLUMNS = ("smiles", "structure", "candidate", "text")  # columns of structures
 

@@ -21,7 +21,7 @@ from sciagent.api.answers import budget_line, rung_table, status_html
 from sciagent.api.best_table import BestTable, objectives_of
 from sciagent.api.terminal import Line, Part, raise_interrupt, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.domain.text import ago
+from sciagent.domain.safe_text import ago
 from sciagent.report.answers import best
 from sciagent.report.live import time_left
 from sciagent.store.campaign_state import campaigns

@@ -19,10 +19,10 @@ from sciagent.campaign.core.opening import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
-from sciagent.execution.worker.runner import patiently
+from sciagent.execution.worker.worker_slot import patiently
 from sciagent.inputs.settings import user
-from sciagent.report.page.build import GrowingReport
-from sciagent.training.evaluation.spec import EvaluatedCampaign, EvaluationAnswer
+from sciagent.report.page.html_page import GrowingReport
+from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, EvaluationAnswer
 
 
 class Drive:
@@ -111,9 +111,9 @@ def evaluate(
     file for the curves, .png or .svg. tell: called with each campaign that has ended, the number that have ended, and
     the number of all. Raises SpecError with all mistakes of the file, and UsageError.
     """
+    from sciagent.training.evaluation.arm_comparison import check_plot, draw
     from sciagent.training.evaluation.evaluating import Evaluation
-    from sciagent.training.evaluation.figures import check_plot, draw
-    from sciagent.training.evaluation.spec import load_evaluation
+    from sciagent.training.evaluation.evaluation_spec import load_evaluation
 
     path = Path(file)
     chart = None if plot is None else Path(plot)

@@ -28,7 +28,7 @@ from sciagent.cli.shared import (
     structure,
     wrapped,
 )
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 
 if TYPE_CHECKING:
     from sciagent.chemistry.subjects.base import Words
@@ -245,7 +245,7 @@ def report(
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
     from sciagent.api.campaign import Campaign
-    from sciagent.report.page.build import checked_folder, write_episodes
+    from sciagent.report.page.html_page import checked_folder, write_episodes
 
     campaign = Campaign.open(name, open_ledger(ledger))
     folder = None if episodes is None else checked_folder(episodes)

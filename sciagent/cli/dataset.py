@@ -15,11 +15,11 @@ from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.cli.training_options import settings_of, with_options
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 from sciagent.training.settings import DatasetKind, DatasetSettings
 
 if TYPE_CHECKING:
-    from sciagent.training.datasets import BuiltDataset, ExportedDataset
+    from sciagent.training.dataset_results import BuiltDataset, ExportedDataset
 
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
 

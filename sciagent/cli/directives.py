@@ -91,7 +91,7 @@ def amend(
     from sciagent.api.opening import pick_campaign
     from sciagent.campaign.people import steering
     from sciagent.campaign.people.steering import driver_line
-    from sciagent.inputs.document import read_text
+    from sciagent.inputs.yaml_document import read_text
     from sciagent.store.campaign_state import directives
 
     if bool(budget or goal_count or workers) == (file is not None):
@@ -172,7 +172,7 @@ def _steer(
     from sciagent.api.opening import pick_campaign
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import steering
-    from sciagent.campaign.people.resolving import resolve
+    from sciagent.campaign.people.find_candidate import resolve
     from sciagent.campaign.people.steering import driver_line
     from sciagent.store.campaign_state import directives
 

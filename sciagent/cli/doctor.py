@@ -128,7 +128,7 @@ def _verifiers() -> Iterator[Check]:
 
 def _proposers() -> Iterator[Check]:
     """Yields the proposers of other packages."""
-    from sciagent.agent.proposers.plugins import names, proposer_class, provider
+    from sciagent.agent.proposers.plugin_proposers import names, proposer_class, provider
 
     for name in names():
         try:
@@ -232,7 +232,7 @@ def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int
 
     seconds: wall time; memory: in MB; cores, gpus: of the example job. Raises typer.Exit if something does not fit.
     """
-    from sciagent.execution.slurm import check as checking
+    from sciagent.execution.slurm import profile_check as checking
     from sciagent.execution.slurm.site import Need, load_site
 
     site = load_site(profile)

@@ -146,7 +146,7 @@ def _check_output(output: Path) -> None:
 
 def _write_series(artifacts: ArtifactStore, connection: Connection, row: CampaignRow, hits: bool, folder: Path) -> str:
     """Writes the series into a new folder. Returns what was written."""
-    from sciagent.report.export.sheet import write_series
+    from sciagent.report.export.spreadsheets import write_series
 
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as part:
         inside = Path(part) / "series"
@@ -161,9 +161,9 @@ def _write(
 ) -> str:
     """Writes a file, or to stdout without a path. Returns what was written."""
     from sciagent.report.export import parquet
-    from sciagent.report.export.sheet import write_csv, write_excel
-    from sciagent.report.export.structures import write_ase, write_cif, write_sdf
-    from sciagent.report.parts.table import write_jsonl
+    from sciagent.report.export.spreadsheets import write_csv, write_excel
+    from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
+    from sciagent.report.parts.export_rows import write_jsonl
 
     chosen, what, columns, hits = wanted
     proposed = what is What.PROPOSALS

@@ -248,7 +248,7 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
     """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError without any."""
     from sciagent.api.opening import pick_campaign
     from sciagent.campaign.people.cancelling import CANCELLABLE
-    from sciagent.campaign.people.resolving import resolve
+    from sciagent.campaign.people.find_candidate import resolve
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import jobs as store
 

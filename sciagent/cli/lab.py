@@ -17,8 +17,8 @@ from sciagent.inputs.settings import user
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sciagent.lab.answering import Recorded
-    from sciagent.lab.listing import LabTaskAnswer, TaskReader, TaskState
+    from sciagent.lab.answers_to_evidence import Recorded
+    from sciagent.lab.task_list import LabTaskAnswer, TaskReader, TaskState
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -40,7 +40,7 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """Show what to measure next, the most valuable first, and why."""
-    from sciagent.lab.listing import TaskReader
+    from sciagent.lab.task_list import TaskReader
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.lab import tasks
 
@@ -83,7 +83,7 @@ def claim(
     Within a day, a task that is given back has its cost given back, too.
     """
     from sciagent.lab import claiming
-    from sciagent.lab.listing import LabClaimed
+    from sciagent.lab.task_list import LabClaimed
 
     if take_over and give_back is not None:
         raise UsageError("--take-over and --give-back exclude each other")
@@ -100,7 +100,7 @@ def claim(
 
 def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool) -> None:
     from sciagent.lab import claiming
-    from sciagent.lab.listing import LabClaimed
+    from sciagent.lab.task_list import LabClaimed
     from sciagent.store.campaign_state import directives
 
     given = claiming.release(reader.built(task.campaign), task.id, who, directives.reason(why))
@@ -125,7 +125,7 @@ def sample(
 ) -> None:
     """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
     from sciagent.lab import claiming
-    from sciagent.lab.listing import LabSampleAnswer
+    from sciagent.lab.task_list import LabSampleAnswer
 
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
@@ -158,7 +158,7 @@ def enter(
     json: options.Json = False,
 ) -> None:
     """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
-    from sciagent.lab import answering
+    from sciagent.lab import answers_to_evidence
     from sciagent.lab.typed_answers import typed_answer
 
     opened = open_ledger(ledger)
@@ -180,8 +180,8 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:64]
-    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
-    done = answering.enter(built, task, entry)
+    entry = answers_to_evidence.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
+    done = answers_to_evidence.enter(built, task, entry)
     _put_recorded(done, json, built.row.hosted, found.campaign)
 
 
@@ -201,8 +201,8 @@ def review(
 
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
-    from sciagent.lab import answering, claiming
-    from sciagent.lab.listing import LabClaimed
+    from sciagent.lab import answers_to_evidence, claiming
+    from sciagent.lab.task_list import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
@@ -221,9 +221,9 @@ def review(
         return
     built = reader.built(found.campaign)
     if accept is not None:
-        _put_recorded(answering.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
+        _put_recorded(answers_to_evidence.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
         return
-    answering.send_back(built, task, who, directives.reason(send_back))
+    answers_to_evidence.send_back(built, task, who, directives.reason(send_back))
     with opened.read() as connection:
         now = tasks.find(connection, task) or found
     answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
@@ -231,13 +231,13 @@ def review(
 
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
-    from sciagent.lab import answering
-    from sciagent.lab.listing import LabWaiting
+    from sciagent.lab import answers_to_evidence
+    from sciagent.lab.task_list import LabWaiting
 
     with ledger.read() as connection:
-        waiting = answering.waiting_answer(connection, task)
+        waiting = answers_to_evidence.waiting_answer(connection, task)
     assert waiting.at is not None  # it was read from the ledger
-    text = answering.answer_in_words(waiting.said)
+    text = answers_to_evidence.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     line += f" (a correction: {waiting.why})" if waiting.why else ""
@@ -246,7 +246,7 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.lab.listing import LabEntered
+    from sciagent.lab.task_list import LabEntered
 
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(
@@ -269,7 +269,7 @@ def next_step(hosted: bool, campaign: str) -> list[str]:
 
 def _found(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
     """Returns a reader and the task. Raises UsageError if there is no such task."""
-    from sciagent.lab.listing import TaskReader
+    from sciagent.lab.task_list import TaskReader
     from sciagent.store.lab import tasks
 
     with ledger.read() as connection:

@@ -15,22 +15,22 @@ from typer.main import get_command, get_group
 
 from sciagent import __version__
 from sciagent.cli import (
+    add_and_import,
     answers,
-    db,
     directives,
     dispatcher,
     doctor,
-    evaluate,
+    environment,
     export,
-    files,
+    init,
     jobs,
     lab,
     models,
-    molecules,
     person,
+    policy,
     rewards,
-    rollout,
     run,
+    storage,
     top,
     verifiers,
     workers,
@@ -146,8 +146,8 @@ class Listed(NamedTuple):
 
 PANELS: dict[str, tuple[Listed, ...]] = {
     "Campaigns": (
-        Listed(files.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"),
-        Listed(files.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
+        Listed(init.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"),
+        Listed(init.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
         Listed(run.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"),
         Listed(answers.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
         Listed(answers.best, "Show the best candidates", "best quickstart -n 5 --json"),
@@ -164,7 +164,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         ),
         Listed(answers.verify, "Send a candidate up a ladder", VERIFY),
         Listed(answers.explain, "Explain the state of a candidate", EXPLAIN),
-        Listed(molecules.add, "Add candidates of your own", ADD),
+        Listed(add_and_import.add, "Add candidates of your own", ADD),
         Listed(directives.promote, "Send a candidate to a higher rung", PROMOTE),
         Listed(directives.veto, "Remove a candidate for good", VETO),
         Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
@@ -175,10 +175,12 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     ),
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
-        Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),
+        Listed(add_and_import.import_, "Import values from a CSV as evidence", IMPORT),
         Listed(verifiers.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
-        Listed(files.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
-        Listed(db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"),
+        Listed(init.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
+        Listed(
+            storage.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
+        ),
         Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
         Listed(doctor.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
     ),
@@ -190,9 +192,11 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(models.adapters, "LoRA adapters of a served model", "adapters policy-1 ./adapter"),
     ),
     "Learning": (
-        Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
-        Listed(evaluate.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
-        Listed(evaluate.policy, "Policies and their roles", "policy tiny-grpo --as production --reason 'more hits'"),
+        Listed(
+            environment.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"
+        ),
+        Listed(policy.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
+        Listed(policy.policy, "Policies and their roles", "policy tiny-grpo --as production --reason 'more hits'"),
     ),
     "Cluster": (
         Listed(top.top, "Show running jobs, live; or serve metrics", "top --interval 5"),
@@ -213,8 +217,8 @@ GROUPS = {
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (typer.Typer(), "Learning", "Data sets for training"),
     "train": (typer.Typer(), "Learning", "Train a model on a data set"),
-    "environment": (rollout.app, "Learning", "The live ladder as an environment"),
-    "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
+    "environment": (environment.app, "Learning", "The live ladder as an environment"),
+    "db": (storage.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
 }
 """{name of a group: (its commands, title of its panel, summary)}."""

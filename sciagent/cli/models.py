@@ -47,7 +47,8 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served, server
+    from sciagent.agent.serving import served_adapters as served
+    from sciagent.agent.serving import server
     from sciagent.inputs.settings import cache_folder
 
     if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
@@ -104,7 +105,7 @@ def adapters(
     The name of an adapter gets the beginning of its hash, so that no name changes its weights; one that is there
     already stays as it is.
     """
-    from sciagent.agent.serving import served
+    from sciagent.agent.serving import served_adapters as served
 
     if name is None:
         if unload:
@@ -122,7 +123,7 @@ def adapters(
 
 
 def _list_adapters(endpoint: str, json: bool) -> None:
-    from sciagent.agent.serving import served
+    from sciagent.agent.serving import served_adapters as served
 
     loaded = served.loaded_adapters(endpoint)
     notes = [] if loaded else [f"{endpoint} has no adapters"]
@@ -206,7 +207,7 @@ def _add_model(what: str, name: str | None) -> None:
 def _add_random_model(
     name: str, texts: list[Path], hidden_size: int, layers: int, vocabulary: int, context: int, seed: int
 ) -> None:
-    from sciagent.training.learner.loading import check_extra
+    from sciagent.training.learner.model_loading import check_extra
     from sciagent.training.random_models import ModelShape, add_random_model
 
     check_extra()

@@ -55,14 +55,14 @@ def add(
     json: options.Json = False,
 ) -> None:
     """Make an account, and print the link with which the person chooses a password. The link works once, for a week."""
-    from sciagent.store.people import accesses, persons
+    from sciagent.store.people import persons, sessions_and_tokens
 
     with open_ledger(ledger, create=True).begin() as connection:
         who = as_who or user()
         made = persons.add(connection, who, login, name, email=email, is_admin=admin)
         if role is not None:
             persons.set_role(connection, who, made.id, role, _campaign(connection, campaign))
-        secret, _ = accesses.create(connection, who, made.id, accesses.AccessKind.INVITE)
+        secret, _ = sessions_and_tokens.create(connection, who, made.id, sessions_and_tokens.AccessKind.INVITE)
     _put_link(login, url, secret, json, "a week")
 
 
@@ -151,22 +151,22 @@ def _change_role(ledger: Ledger, login: str, role: str, campaign: str | None, wh
 
 
 def _reset_password(ledger: Ledger, login: str, url: str, who: str, json: bool) -> None:
-    from sciagent.store.people import accesses, persons
+    from sciagent.store.people import persons, sessions_and_tokens
 
     with ledger.begin() as connection:
         person = persons.get(connection, login)
-        secret, _ = accesses.create(connection, who, person.id, accesses.AccessKind.RESET)
+        secret, _ = sessions_and_tokens.create(connection, who, person.id, sessions_and_tokens.AccessKind.RESET)
     _put_link(login, url, secret, json, "a day")
 
 
 def _set_disabled(ledger: Ledger, login: str, is_disabled: bool, who: str, json: bool) -> None:
-    from sciagent.store.people import accesses, persons
+    from sciagent.store.people import persons, sessions_and_tokens
 
     with ledger.begin() as connection:
         person = persons.get(connection, login)
         persons.set_disabled(connection, who, person.id, is_disabled)
         if is_disabled:
-            accesses.revoke_all(connection, person.id)
+            sessions_and_tokens.revoke_all(connection, person.id)
     state = "closed; all its sessions and tokens have ended" if is_disabled else "open again"
     put_answer({"login": login, "disabled": is_disabled}, json, [Line(f"the account {login} is {state}")])
 
@@ -182,14 +182,16 @@ def token(
     json: options.Json = False,
 ) -> None:
     """Print a token with which an instrument or a script acts for a person. It is shown once."""
-    from sciagent.store.people import accesses, persons
+    from sciagent.store.people import persons, sessions_and_tokens
 
     with open_ledger(ledger).begin() as connection:
         person = persons.get(connection, login)
-        kind = accesses.AccessKind.TOKEN
+        kind = sessions_and_tokens.AccessKind.TOKEN
         span = timedelta(days=days)
         by = as_who or user()
-        secret, _ = accesses.create(connection, by, person.id, kind, label=label, scopes=set(scope), lifetime=span)
+        secret, _ = sessions_and_tokens.create(
+            connection, by, person.id, kind, label=label, scopes=set(scope), lifetime=span
+        )
     put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])
 
 
@@ -260,7 +262,7 @@ def _has_people(ledger: Any) -> bool:
 @contextlib.contextmanager
 def _dispatcher(ledger: Ledger) -> Iterator[None]:
     """Runs a dispatcher beside the server. It ends with the server, even if that is killed."""
-    from sciagent.verification.sandbox.processes import die_with
+    from sciagent.verification.sandbox.process_trees import die_with
 
     command = [sys.executable, "-m", "sciagent", "dispatcher"]
     end = functools.partial(die_with, os.getpid(), signal.SIGTERM)

@@ -14,7 +14,7 @@ import typer
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer, put_json
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def publish(
     changed.
     """
     from sciagent.rewards.publishing import publish as published
-    from sciagent.rewards.spec import load_rewards
+    from sciagent.rewards.reward_spec import load_rewards
 
     answer = published(open_ledger(ledger), campaign, load_rewards(spec))
     put_answer(answer, json, _version(answer))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
     from sciagent.api.progress import Progress
     from sciagent.campaign.file.campaign_spec import CampaignSpec
-    from sciagent.campaign.file.sources import OneProposerSpec
+    from sciagent.campaign.file.proposers import OneProposerSpec
     from sciagent.domain.answers.status import Status
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
@@ -132,7 +132,7 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
 def _follow(campaign: Campaign, json: bool) -> None:
     """Shows the progress until the campaign ends; exit codes are those of `sciagent run`. Ctrl-C ends only the view."""
     from sciagent.api.progress import Progress
-    from sciagent.execution.worker.runner import patiently
+    from sciagent.execution.worker.worker_slot import patiently
     from sciagent.store.campaign_state import campaigns
 
     def is_hosted() -> bool:
@@ -188,7 +188,7 @@ def _drive(
 ) -> None:
     from sciagent.api.progress import Progress
     from sciagent.campaign.core.opening import EntryKind
-    from sciagent.report.page.build import checked
+    from sciagent.report.page.html_page import checked
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other")

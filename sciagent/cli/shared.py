@@ -26,7 +26,7 @@ from rich.text import Text
 
 from sciagent.api import terminal
 from sciagent.api.terminal import Part, plain_table, show
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

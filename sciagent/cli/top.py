@@ -22,7 +22,7 @@ from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.cli.workers import DEFAULT, serve_ledger_metrics, short_owner
-from sciagent.domain.text import ago
+from sciagent.domain.safe_text import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say, say_upgraded
 from sciagent.cli.training_options import settings_of, with_options
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 from sciagent.training.settings import (
     LiveSettings,
@@ -34,7 +34,7 @@ from sciagent.training.settings import (
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
-    from sciagent.training.learner.running import Tell
+    from sciagent.training.learner.training_run import Tell
     from sciagent.training.progress import RecipeAnswer, TrainedPolicy, TrainedStep
 
 
@@ -44,7 +44,7 @@ def shown(json: bool, folder: Path) -> Iterator[Tell]:
 
     folder: folder of the run; TensorBoard gets the steps there, where it is installed.
     """
-    from sciagent.training.learner.state import ScalarWriter
+    from sciagent.training.learner.run_state import ScalarWriter
 
     scalars = ScalarWriter(folder)
     with _step_output(json) as tell, closing(scalars):
@@ -137,13 +137,13 @@ def recipe(
     run was stopped.
     """
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.training.learner.loading import check_extra
-    from sciagent.training.recipes.spec import load_recipe
+    from sciagent.training.learner.model_loading import check_extra
+    from sciagent.training.recipes.recipe_file import load_recipe
 
     spec = load_recipe(file)
     check_extra()
-    from sciagent.training.recipes.running import RecipeRun
-    from sciagent.training.recipes.stage_work import RecipeRunSettings
+    from sciagent.training.recipes.recipe_run import RecipeRun
+    from sciagent.training.recipes.run_stage import RecipeRunSettings
 
     store = open_ledger(ledger, create=True)
     place = out or Path(spec.recipe)
@@ -352,10 +352,10 @@ def hindsight(
 
 
 def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
-    from sciagent.training.learner.loading import check_extra
+    from sciagent.training.learner.model_loading import check_extra
 
     check_extra()
-    from sciagent.training.learner.running import processes, train
+    from sciagent.training.learner.training_run import processes, train
 
     main = processes().is_main_process
     with shown(json, settings.out) as tell:
@@ -371,11 +371,11 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
     from threading import Event
 
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.training.learner.loading import check_extra
+    from sciagent.training.learner.model_loading import check_extra
 
     check_extra()
-    from sciagent.training.learner.running import processes
-    from sciagent.training.live.running import train_live
+    from sciagent.training.learner.training_run import processes
+    from sciagent.training.live.live_run import train_live
 
     if processes().num_processes > 1:
         raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
@@ -388,7 +388,7 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
 
 
 def _put(settings: RunSettings, answer: TrainedPolicy, json: bool) -> None:
-    from sciagent.training.recipes.report import curve_of, write_training_report
+    from sciagent.training.recipes.recipe_report import curve_of, write_training_report
 
     name = settings.new_name
     write_training_report(settings.out, name, [curve_of(name, settings.out / "metrics.jsonl")])

@@ -16,7 +16,7 @@ from sciagent.api.terminal import Line, Part, on_terminal, records_table
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
 from sciagent.domain.properties import Level
-from sciagent.domain.text import Paragraph
+from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def nested(texts: list[str]) -> Mapping[str, Any]:
 
     Raises UsageError for a text without `=` and for a value that is no YAML.
     """
-    from sciagent.inputs.document import read
+    from sciagent.inputs.yaml_document import read
 
     settings: dict[str, Any] = {}
     for key, value in pairs("--set", texts, "KEY=VALUE").items():

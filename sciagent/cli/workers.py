@@ -21,8 +21,8 @@ from sciagent.api.terminal import Line
 from sciagent.cli import options
 from sciagent.cli.shared import LogFormat, LogFormatOption, end_at_once, open_ledger, plural, put_answer, say, set_up
 from sciagent.domain import states
+from sciagent.domain.safe_text import ago
 from sciagent.domain.states import CORES, GPU, in_words
-from sciagent.domain.text import ago
 from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def worker(
     if elements is not None:
         import tempfile
 
-        from sciagent.execution.slurm.element import read_task, run_element
+        from sciagent.execution.slurm.array_element import read_task, run_element
 
         element = read_task(elements)
         ran = run_element(opened, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
@@ -170,7 +170,7 @@ def worker(
 
 def _resources(texts: list[str]) -> dict[str, int]:
     """Parses resources written as NAME=N. Raises UsageError."""
-    from sciagent.execution.worker.runner import check_gpus
+    from sciagent.execution.worker.worker_slot import check_gpus
 
     resources = dict[str, int]()
     for text in texts:

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.resolving import Named, resolve
+from sciagent.campaign.people.find_candidate import Named, resolve
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.cockpit.figures import Figures
+from sciagent.cockpit.cached_figures import Figures
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.directives import Verb
 from sciagent.domain.people import Right
@@ -28,7 +28,7 @@ from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import overview
 from sciagent.store.views.candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
-from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.site import WebSite, campaign_of, site_of, texts, to, visitor
 
 PAGE = 24

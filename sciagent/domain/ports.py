@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.ladder import Position
+from sciagent.domain.rung_position import Position
 
 
 @dataclass(frozen=True)

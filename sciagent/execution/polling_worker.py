@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.registration import LeaseRenewer, Presence
-from sciagent.execution.worker.runner import Runner, patiently
+from sciagent.execution.worker.worker_slot import Runner, patiently
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 

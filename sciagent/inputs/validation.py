@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, Val
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sciagent.errors import SpecError, did_you_mean
-from sciagent.inputs.document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
+from sciagent.inputs.yaml_document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
 
 Model = TypeVar("Model", bound=BaseModel)
 UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.domain.cost import Cost
-from sciagent.domain.lab import read_code
+from sciagent.domain.lab_messages import read_code
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import UsageError, WrongVialError

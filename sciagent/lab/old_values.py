@@ -17,15 +17,15 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.chemistry.structure_files import check_columns, csv_fault
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Measured
-from sciagent.domain.lab import LabAnswer
+from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.properties import properties
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
 from sciagent.inputs.validation import file_hash
-from sciagent.lab.answering import restate, share
+from sciagent.lab.answers_to_evidence import restate, share
 from sciagent.lab.typed_answers import typed
 from sciagent.store.campaign_state import campaigns, standings, watermarks
 from sciagent.store.lab import tasks

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from sciagent.domain.lab import NOT_OBTAINED, LabAnswer
+from sciagent.domain.lab_messages import NOT_OBTAINED, LabAnswer
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.text import cut
+from sciagent.domain.safe_text import cut
 from sciagent.domain.units import unit_words
 from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mean
 

@@ -14,8 +14,8 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers
-from sciagent.report.parts import agreement, margins
-from sciagent.report.parts.margins import contradiction
+from sciagent.report.parts import margins_to_limits, rung_agreement
+from sciagent.report.parts.margins_to_limits import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -46,7 +46,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
         audit=audit.audit(connection, row) if is_priced else None,
         value=ladder.value_of_rungs(connection, row) if is_priced else None,
         proposers=proposers.results(connection, row),
-        opinions=agreement.opinions(connection, row),
+        opinions=rung_agreement.opinions(connection, row),
     )
 
 
@@ -60,7 +60,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ladder = campaigns.rungs(connection, row.id)
     imported = imported_answers(connection, ids)
     answers = rung_answers(connection, row, ladder, ids)
-    errors = margins.method_errors(connection, row, ladder)
+    errors = margins_to_limits.method_errors(connection, row, ladder)
     found = []
     fits = fits_by_rung(ladder)
     limits = row.has_limits
@@ -89,7 +89,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),
                 contradicted=contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ())),
-                margins=margins.margins(row, highest, errors),
+                margins=margins_to_limits.margins(row, highest, errors),
             )
         )
     return found
@@ -101,7 +101,7 @@ def candidate_margins(
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
     highest = at_highest_rung(pooled_by_rung(answers, fits_by_rung(ladder)))
-    return margins.margins(row, highest, margins.method_errors(connection, row, ladder))
+    return margins_to_limits.margins(row, highest, margins_to_limits.method_errors(connection, row, ladder))
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules
-from sciagent.campaign.people.resolving import resolve
+from sciagent.campaign.core.verdicts import RungRules, RungTerms, judge, ladder_rules
+from sciagent.campaign.people.find_candidate import resolve
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import (
     AttemptStory,
@@ -36,8 +36,8 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.answers.values import CandidateName, PropertyValue
 from sciagent.domain.calibration import Fits, calibrated
 from sciagent.domain.candidates import Names
-from sciagent.domain.chosen_units import show_window, shown
-from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
+from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
+from sciagent.domain.display_units import show_window, shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -46,7 +46,7 @@ from sciagent.errors import UsageError
 from sciagent.report import history
 from sciagent.report.answers import candidate_margins, imported_values
 from sciagent.report.history import JobAttempt, StoredEvidence
-from sciagent.report.parts.margins import contradiction
+from sciagent.report.parts.margins_to_limits import contradiction
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -54,8 +54,8 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, know_properties
 from sciagent.store.views import campaign_counts
+from sciagent.store.views.campaign_queries import with_proposer
 from sciagent.store.views.candidates import EvidenceAnswer, campaign_members, imported_answers
-from sciagent.store.views.queries import with_proposer
 from sciagent.verification.registry import verifier_class
 
 
@@ -296,7 +296,7 @@ def _campaign(
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
-        from sciagent.campaign.pricing.outlook import outlook_of  # takes a second to import
+        from sciagent.campaign.pricing.candidate_outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(

@@ -23,7 +23,7 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
 from sciagent.domain.quantities import stated
-from sciagent.domain.text import Paragraph, one_line
+from sciagent.domain.safe_text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line
 
 MAX_VALUES = 40  # values of one piece of evidence

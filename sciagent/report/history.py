@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.answers.values import EvidenceValue
-from sciagent.domain.chosen_units import Units, all_shown
+from sciagent.domain.display_units import Units, all_shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow

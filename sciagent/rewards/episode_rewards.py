@@ -15,17 +15,25 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
+from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
 from sciagent.rewards.contract import CandidateState, Settlement, TermInputs, TurnOfEpisode, UsedTerm
-from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
-from sciagent.rewards.credit.marginal import Find
-from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.expectations import RewardLaw, expectations
-from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, limited, price_of, turn_rewards, worth
-from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.states import IDS_PER_READ, Records, rungs_as_of, states
+from sciagent.rewards.credit import gigpo, marginal_contribution, outcome, return_to_go
+from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit.returns_and_baselines import Group, returns
+from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.turn_rewards import (
+    ProposedCandidate,
+    TurnFacts,
+    TurnReward,
+    limited,
+    price_of,
+    turn_rewards,
+    worth,
+)
+from sciagent.rewards.unanswered_values import RewardLaw, expectations
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
-from sciagent.store.learning.rewards import RewardRow
+from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.store.results import candidates
 
 
@@ -252,13 +260,13 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
         case "outcome":
             return outcome.advantages(values)
         case "rtg":
-            return rtg.advantages(values)
+            return return_to_go.advantages(values)
         case "gigpo":
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [_finds(episode, spec) for episode in group]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]
-            return marginal.advantages(finds, costs, spec.weight)
+            return marginal_contribution.advantages(finds, costs, spec.weight)
 
 
 def _finds(episode: _Episode, spec: RewardSpec) -> list[list[Find]]:

@@ -26,8 +26,9 @@ from sciagent.domain.answers.guards import (
     ShownGuards,
 )
 from sciagent.domain.candidates import Candidate
+from sciagent.rewards.candidate_states import Lot, Lots, states
 from sciagent.rewards.contract import CandidateState, Settlement
-from sciagent.rewards.guards import (
+from sciagent.rewards.guard_statistics import (
     Array,
     ClusteredMean,
     clustered_mean,
@@ -36,15 +37,15 @@ from sciagent.rewards.guards import (
     kept_promise,
     nearest_distances,
 )
-from sciagent.rewards.process import price_of
-from sciagent.rewards.spec import RewardSpec
-from sciagent.rewards.states import Lot, Lots, states
+from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, policies, rewards
+from sciagent.store.learning import episodes, policies
+from sciagent.store.learning import reward_versions as rewards
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.policies import NamedPolicy
-from sciagent.store.learning.rewards import RewardRow
-from sciagent.store.results import candidates, evidence, pooled
+from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.store.results import candidates, evidence, pooled_answers
 
 LEVEL = 0.05  # probability of a false alarm in a whole table, for each of the two tests
 
@@ -348,7 +349,7 @@ class EpisodeReader:
         if not ids:
             return {}
         source = evidence.evidence_as_of(self._as_of)
-        answers = pooled.pooled_answers(self._connection, ids, control.verifier.computation, source=source)
+        answers = pooled_answers.pooled_answers(self._connection, ids, control.verifier.computation, source=source)
         scores = {}
         for id_, answer in answers.items():
             score = control_score(control.spec, self._built.objectives, answer)

@@ -17,16 +17,17 @@ from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.answers.values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
-from sciagent.rewards.expectations import RewardLaw, fit_law, restored_law
 from sciagent.rewards.policy_guards import guards
-from sciagent.rewards.process import price_of
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.turn_rewards import price_of
+from sciagent.rewards.unanswered_values import RewardLaw, fit_law, restored_law
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, groups, rewards
-from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
+from sciagent.store.learning import episodes, reward_versions
+from sciagent.store.learning import rollout_groups as groups
+from sciagent.store.learning.reward_versions import RewardRow, RewardVersionRow
 from sciagent.store.results import laws
 from sciagent.store.results.evidence import read_watermark
 
@@ -131,7 +132,7 @@ def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> 
     check_scheduler(built, spec)
     campaign_id = built.row.id
     with built.ledger.begin() as connection:
-        previous = rewards.last_of_any_scope(connection, campaign_id, spec.hash)
+        previous = reward_versions.last_of_any_scope(connection, campaign_id, spec.hash)
         as_of = watermarks.take(connection, [campaign_id])
     return _new_version(built, spec, as_of, previous, group_ids)
 
@@ -154,15 +155,15 @@ def _new_version(
         rows = reward_rows(built, connection, spec, law, as_of, trajectory_ids)
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
     campaign_id = built.row.id
-    scope = None if group_ids is None else rewards.scope_of(group_ids)
+    scope = None if group_ids is None else reward_versions.scope_of(group_ids)
     with built.ledger.begin() as connection:
         watermarks.lock(connection, campaign_id)
-        newest = rewards.last(connection, campaign_id, spec.hash, scope)
+        newest = reward_versions.last(connection, campaign_id, spec.hash, scope)
         if newest is not None and newest.watermark == as_of:
             return newest
         if law is not None and law_id is None:
             law_id = laws.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
-        version = rewards.write_version(
+        version = reward_versions.write_version(
             connection,
             campaign_id,
             spec_hash=spec.hash,
@@ -173,8 +174,8 @@ def _new_version(
             guards=guarded,
             scope=scope,
         )
-        rewards.write(connection, version, rows)
-        return rewards.get(connection, version)
+        reward_versions.write(connection, version, rows)
+        return reward_versions.get(connection, version)
 
 
 def check_scheduler(built: Built, spec: RewardSpec) -> None:
@@ -200,7 +201,7 @@ def _requested_version(
     """
     watermarks.wait_for_noted_rows(connection, [campaign_id])
     now = read_watermark(connection)
-    previous = rewards.last(connection, campaign_id, spec.hash)
+    previous = reward_versions.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:
         if spec.watermark > now:
             raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
@@ -228,9 +229,9 @@ def law_of(
 
 
 def _published(connection: Connection, version: RewardVersionRow) -> PublishedRewards:
-    rows = rewards.of_version(connection, version.id)
+    rows = reward_versions.of_version(connection, version.id)
     outcomes = [row.value for row in rows if row.turn_id is None]
-    before = None if version.previous_id is None else rewards.get(connection, version.previous_id)
+    before = None if version.previous_id is None else reward_versions.get(connection, version.previous_id)
     return PublishedRewards(
         version=version.id,
         spec_hash=version.spec_hash,
@@ -245,10 +246,12 @@ def _published(connection: Connection, version: RewardVersionRow) -> PublishedRe
 
 def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ between two versions, and those that only the new one has."""
-    places = rewards.places(connection, new.campaign_id)
-    old_rewards = {row.turn_id: row.value for row in rewards.of_version(connection, old.id) if row.turn_id is not None}
+    places = reward_versions.places(connection, new.campaign_id)
+    old_rewards = {
+        row.turn_id: row.value for row in reward_versions.of_version(connection, old.id) if row.turn_id is not None
+    }
     changed = []
-    for row in rewards.of_version(connection, new.id):
+    for row in reward_versions.of_version(connection, new.id):
         if row.turn_id is None:
             continue
         is_same = row.turn_id in old_rewards and old_rewards[row.turn_id] == row.value
@@ -262,13 +265,13 @@ def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow
 def show(ledger: Ledger, version: int) -> ShownRewards:
     """Returns a version with all its episodes. Raises UnknownNameError."""
     with ledger.read() as connection:
-        row = rewards.get(connection, version)
+        row = reward_versions.get(connection, version)
         by_episode: dict[int, list[RewardRow]] = {}
-        for reward in rewards.of_version(connection, version):
+        for reward in reward_versions.of_version(connection, version):
             by_episode.setdefault(reward.trajectory_id, []).append(reward)
         return ShownRewards(
             version=row.id,
-            campaign=rewards.campaign_of(connection, version),
+            campaign=reward_versions.campaign_of(connection, version),
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
@@ -281,7 +284,7 @@ def _episodes(
 ) -> list[RewardedEpisode]:
     campaign_id = version.campaign_id
     prices = version.spec["prices"]
-    places = rewards.places(connection, campaign_id)
+    places = reward_versions.places(connection, campaign_id)
     groups = _group_numbers(connection, campaign_id)
     shown = []
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
@@ -334,8 +337,8 @@ def _group_numbers(connection: Connection, campaign_id: int) -> dict[int, int]:
 def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ. Raises UnknownNameError, or UsageError for two campaigns."""
     with ledger.read() as connection:
-        before = rewards.get(connection, old)
-        after = rewards.get(connection, new)
+        before = reward_versions.get(connection, old)
+        after = reward_versions.get(connection, new)
         if before.campaign_id != after.campaign_id:
             raise UsageError(f"versions {old} and {new} belong to two campaigns, which share no turns")
         return changes(connection, before, after)

@@ -21,12 +21,12 @@ from sciagent.campaign.proposing.prediction_scores import crps, read
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.evidence import at_highest_rung
+from sciagent.rewards.candidate_states import answers_as_of, beginnings
 from sciagent.rewards.contract import RewardTerm, Settlement, TermInputs, TermSettings, TurnOfEpisode
-from sciagent.rewards.states import answers_as_of, beginnings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.database.parts import CandidatePart
-from sciagent.store.learning import groups
+from sciagent.store.database.candidate_subsets import CandidatePart
+from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.episodes import EpisodeTurn
 from sciagent.store.results import candidates
 
@@ -73,7 +73,7 @@ class NoveltyTerm(RewardTerm):
         self._subject = inputs.built.subject
         self._notations = inputs.notations
         group_ids = sorted({row.group_id for row, _ in inputs.episodes if row.group_id is not None})
-        self._parts = {row.id: row.part for row in groups.of_ids(connection, group_ids).values()}
+        self._parts = {row.id: row.part for row in rollout_groups.of_ids(connection, group_ids).values()}
         end = max((part.end or 0 for part in self._parts.values()), default=0)
         members = _members(connection, inputs.built.row.id, CandidatePart(end))
         notations = candidates.notations(connection, self._subject, {id_: text for id_, _, text in members})

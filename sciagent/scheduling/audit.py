@@ -71,7 +71,7 @@ import numpy as np
 from scipy.special import betainc
 
 from sciagent.domain.answers.status import EstimateWithInterval, GuardState, RungAgreement
-from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.array_types import Array
 
 FLOOR = 0.5  # smallest propensity, as a fraction of that of an even audit
 MIN_P_HIT = 1e-12  # lower limit of p, since the law may be wrong

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
-from sciagent.scheduling.arrays import Array, Mask, RowIndices
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import Array, Mask, RowIndices
 
 PRIOR_FAILURES = 0.2
 PRIOR_TRIES = 10.0  # prior of a rung's failure rate: 0.2 failures in 10 tries

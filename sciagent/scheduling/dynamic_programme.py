@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 
 Moves = Mapping[tuple[int, int], Array]
 

@@ -25,17 +25,17 @@ from sciagent.store.campaign_state import campaigns as campaign_rows
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import rewards
+from sciagent.store.learning import reward_versions
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training import answers
-from sciagent.training.answers import Selection
-from sciagent.training.columns import COLUMNS as TOKEN_COLUMNS
-from sciagent.training.columns import EPISODE, GROUP, TableColumn, episode_cells, rows_of, schema
-from sciagent.training.datasets import BuiltDataset, check_empty
-from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
+from sciagent.training import answer_rows
+from sciagent.training.answer_rows import Selection
+from sciagent.training.dataset_columns import COLUMNS as TOKEN_COLUMNS
+from sciagent.training.dataset_columns import EPISODE, GROUP, TableColumn, episode_cells, rows_of, schema
+from sciagent.training.dataset_results import BuiltDataset, check_empty
+from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
-from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
+from sciagent.training.task_splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
 
 JSON_COLUMNS = ("message", "calls", "observations", "sampling", "cost")
 """Columns of a turn in the ledger that the table has as JSON texts."""
@@ -120,7 +120,7 @@ def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -
     for row in campaign.rows(connection):
         episode = campaign.episode(connection, row)
         numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
-        for reward in rewards.of_version(connection, version, [episode.id]):
+        for reward in reward_versions.of_version(connection, version, [episode.id]):
             if reward.turn_id is not None and reward.turn_id not in numbers:
                 continue  # a turn after the watermark
             yield episode_cells(episode) | {
@@ -277,11 +277,11 @@ MAX_LICENCE_LENGTH = 60  # characters of a licence on the card
 
 COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
     "rows": TOKEN_COLUMNS,
-    "sft": answers.SFT,
-    "hindsight": answers.HINDSIGHT,
-    "preference": answers.PREFERENCE,
-    "unpaired": answers.UNPAIRED,
-    "skill": answers.HINDSIGHT,
+    "sft": answer_rows.SFT,
+    "hindsight": answer_rows.HINDSIGHT,
+    "preference": answer_rows.PREFERENCE,
+    "unpaired": answer_rows.UNPAIRED,
+    "skill": answer_rows.HINDSIGHT,
 }
 ANSWER_GROUP_ROWS = 200  # rows of a row group of a data set of answers, which are in memory together
 
@@ -432,18 +432,18 @@ class _Builder:
                 version = self._versions[campaign.name]
                 yield from rows_of(connection, episode, turns, version, self._left_out)
             return
-        turns = [turn for episode in episodes for turn in answers.judged(connection, campaign, episode)]
+        turns = [turn for episode in episodes for turn in answer_rows.judged(connection, campaign, episode)]
         match self._settings.kind:
             case "sft":
-                yield from answers.verified(turns, selection, limit)
+                yield from answer_rows.verified(turns, selection, limit)
             case "hindsight":
-                yield from answers.hindsight(campaign, turns, selection, limit)
+                yield from answer_rows.hindsight(campaign, turns, selection, limit)
             case "preference":
-                yield from answers.pairs(campaign, turns, selection, limit)
+                yield from answer_rows.pairs(campaign, turns, selection, limit)
             case "skill":
-                yield from answers.taught(campaign, turns, selection)
+                yield from answer_rows.taught(campaign, turns, selection)
             case "unpaired":
-                yield from answers.labelled(turns, selection, limit)
+                yield from answer_rows.labelled(turns, selection, limit)
 
 
 def _group_key(row: EpisodeRow) -> tuple[int | None, int | None]:
@@ -459,11 +459,11 @@ def _versions(
     names = {each.built.row.id: each.name for each in campaigns}
     stated: dict[str, int | None] = {}
     for version in settings.rewards:
-        row = rewards.get(connection, version)
+        row = reward_versions.get(connection, version)
         if row.campaign_id not in names:
             raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(names.values())}")
         stated[names[row.campaign_id]] = version
     versions: dict[str, int | None] = {}
     for id_, name in names.items():
-        versions[name] = stated[name] if name in stated else rewards.last_of_campaign(connection, id_, as_of)
+        versions[name] = stated[name] if name in stated else reward_versions.last_of_campaign(connection, id_, as_of)
     return versions

@@ -16,10 +16,10 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.rewards.contract import Settlement
 from sciagent.rewards.policy_guards import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.learning.rewards import RewardRow
-from sciagent.training.guards import (
+from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.training.guard_protocol import (
     ControlGapGuard,
     EpisodeFacts,
     ExploitationGuard,

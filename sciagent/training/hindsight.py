@@ -23,21 +23,21 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import Message
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.judge import Place, place
+from sciagent.campaign.core.verdicts import Place, place
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.chosen_units import show_window, shown_quantity
+from sciagent.domain.display_units import show_window, shown_quantity
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import InvalidCandidateError
+from sciagent.rewards.candidate_states import answers_as_of, states
 from sciagent.rewards.contract import CandidateState, Settlement
-from sciagent.rewards.states import answers_as_of, states
 from sciagent.store.results import candidates
-from sciagent.training.reading import AnsweredTurn
+from sciagent.training.read_turns import AnsweredTurn
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.models import HERMES_TEMPLATE, Model
 from sciagent.errors import UsageError
-from sciagent.training.learner.kinds import FILE, KINDS
-from sciagent.training.learner.rows import Conversations
+from sciagent.training.learner.learner_rows import Conversations
+from sciagent.training.learner.row_selection import FILE, KINDS
 
 UNKNOWN = "<|endoftext|>"
 BEGIN = "<|im_start|>"

@@ -24,10 +24,10 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import FAULT, fault
-from sciagent.rewards.spec import Credit
+from sciagent.rewards.reward_spec import Credit
 
 Training = Literal["sft", "grpo", "ppo", "distill", "hindsight"]
 LiveTraining = Literal["grpo", "ppo"]

@@ -20,14 +20,14 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
-from sciagent.domain.lab import LabAnswer, LabForm
-from sciagent.domain.ladder import Tier
+from sciagent.domain.lab_messages import LabAnswer, LabForm
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program, find
-from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
+from sciagent.verification.setting_files import WITH_PATHS, ReferenceFile, StructureFile
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.domain.people import Actor, Right
 from sciagent.errors import UsageError
-from sciagent.store.people import accesses, audit, persons
-from sciagent.store.people.accesses import LIFETIMES, AccessKind
+from sciagent.store.people import audit, persons, sessions_and_tokens
+from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
 from sciagent.web import visitors
-from sciagent.web.rules import ANYONE, Pages, RouteRule
+from sciagent.web.route_rules import ANYONE, Pages, RouteRule
 from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
 from sciagent.web.visitors import cookie_name
 
@@ -61,10 +61,10 @@ def _with_session(request: Request, person_id: int, login: str) -> Response:
     address = request.client.host if request.client else None
     with site.ledger.begin() as connection:
         if old is not None and old.kind is AccessKind.SESSION:
-            accesses.revoke(connection, login, old)
+            sessions_and_tokens.revoke(connection, login, old)
         who = Actor(login, person_id)
-        secret, _ = accesses.create(connection, who, person_id, AccessKind.SESSION, address=address)
-        made = accesses.find(connection, secret, (AccessKind.SESSION,))
+        secret, _ = sessions_and_tokens.create(connection, who, person_id, AccessKind.SESSION, address=address)
+        made = sessions_and_tokens.find(connection, secret, (AccessKind.SESSION,))
     response = JSONResponse({"csrf": made.csrf if made else "", "login": login})
     response.set_cookie(
         cookie_name(site.secure), secret, max_age=int(LIFETIMES[AccessKind.SESSION].total_seconds()), path="/",
@@ -79,7 +79,7 @@ def log_out(request: Request) -> Response:
     who = visitor(request)
     if who.access is not None:
         with site.ledger.begin() as connection:
-            accesses.revoke(connection, who.who, who.access)
+            sessions_and_tokens.revoke(connection, who.who, who.access)
     response = to("/login")
     response.delete_cookie(cookie_name(site.secure), path="/", secure=site.secure, httponly=True, samesite="lax")
     return response
@@ -90,7 +90,7 @@ def choose_form(request: Request, secret: str) -> Response:
     """Shows the form of a one-time link; opening it does not use it up, since mail programs open links, too."""
     site = site_of(request)
     with site.ledger.read() as connection:
-        access = accesses.find(connection, secret, LINKS)
+        access = sessions_and_tokens.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
     if person is None:
         return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
@@ -103,7 +103,7 @@ def choose(request: Request, secret: str) -> Response:
     site = site_of(request)
     said = texts(request)
     with site.ledger.read() as connection:
-        access = accesses.find(connection, secret, LINKS)
+        access = sessions_and_tokens.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
     if person is None:
         return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
@@ -114,9 +114,9 @@ def choose(request: Request, secret: str) -> Response:
     except UsageError as error:
         return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
     with site.ledger.begin() as connection:
-        if accesses.find(connection, secret, LINKS) is None:
+        if sessions_and_tokens.find(connection, secret, LINKS) is None:
             raise UsageError(SPENT)
-        accesses.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
+        sessions_and_tokens.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
         persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
     response = _with_session(request, person.id, person.login)
     response.status_code = 303

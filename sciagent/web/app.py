@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, site
-from sciagent.web.rules import HEADERS, Guarded, LogInError, Pages, rules_of
+from sciagent.web.route_rules import HEADERS, Guarded, LogInError, Pages, rules_of
 from sciagent.web.site import WebSite, path_of, said_of, to, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other

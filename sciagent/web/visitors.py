@@ -21,9 +21,9 @@ from sciagent.domain.people import Actor, Right, Rights
 from sciagent.errors import UsageError
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, audit, persons
-from sciagent.store.people.accesses import Access, AccessKind
+from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.persons import Person
+from sciagent.store.people.sessions_and_tokens import Access, AccessKind
 
 IDLE = timedelta(hours=12)  # after which a session asks for the password again
 
@@ -63,7 +63,7 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
     if not secret or len(secret) > 200:
         return Visitor()
     kind = AccessKind.TOKEN if is_token else AccessKind.SESSION
-    found = accesses.opened(connection, secret, kind)
+    found = sessions_and_tokens.opened(connection, secret, kind)
     if found is None or found.person.disabled_at is not None:
         return Visitor()
     if kind is AccessKind.SESSION and found.idle > IDLE:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from sciagent import Campaign
 from sciagent.api.answers import candidates_of
-from sciagent.report.export.sheet import chosen_columns
+from sciagent.report.export.spreadsheets import chosen_columns
 from sciagent.store.database.ledger import Ledger
 from tests.support.reported import Maker
 

@@ -8,11 +8,11 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.errors import UsageError
-from sciagent.report.parts import table
+from sciagent.report.parts import export_rows
 
 
 def test_a_query_is_read_in_pages(done: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "PAGE_ROWS", 2)
+    monkeypatch.setattr(export_rows, "PAGE_ROWS", 2)
     assert [row.smiles for row in done.candidates()] == [row.smiles for row in done.candidates().head(9)]
     assert [row.smiles for row in done.candidates().head(3)] == [row.smiles for row in done.candidates()][:3]
     assert len(done.candidates()) == 5

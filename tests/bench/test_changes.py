@@ -7,8 +7,8 @@ import pytest
 
 from sciagent.errors import UsageError
 from sciagent_bench.case import Case
-from sciagent_bench.changes import Changed, drawn, with_noise, without
-from sciagent_bench.simulate import Truth
+from sciagent_bench.case_changes import Changed, drawn, with_noise, without
+from sciagent_bench.replay_once import Truth
 
 
 def case(n: int = 200) -> Case:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sciagent_bench.case import Case
+from sciagent_bench.replay_once import Truth
 from sciagent_bench.rivals.hindsight import hindsight
-from sciagent_bench.simulate import Truth
 
 
 def tried(case: Case, mark: float) -> float:

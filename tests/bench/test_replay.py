@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.replay_once import Truth
 from sciagent_bench.rivals.rule_buyers import Ordered
-from sciagent_bench.simulate import Truth
 
 
 def case(n: int = 300) -> Case:

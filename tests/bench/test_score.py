@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent_bench.score import Curve, index_order, recall, summarised
-from sciagent_bench.simulate import Replay, Truth, simulate
+from sciagent_bench.replay_once import Replay, Truth, simulate
+from sciagent_bench.replay_score import Curve, index_order, recall, summarised
 
 # four candidates, two rungs of cost 1 and 10; the exhaustive cost is 40; hits are 0 and 2
 TRUTH = Truth(

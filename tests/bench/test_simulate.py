@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent_bench.simulate import Truth, simulate
+from sciagent_bench.replay_once import Truth, simulate
 
 
 class InOrder:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
+from sciagent.scheduling.payoff import Aim, Aims
 from sciagent_bench import trial
 from sciagent_bench.case import Case, OfFamily
+from sciagent_bench.replay_once import Truth
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.simulate import Truth
 from sciagent_bench.trial import Trial, TrialOutcome, run, run_all, trials
 
 

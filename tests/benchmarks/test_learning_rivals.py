@@ -17,19 +17,19 @@ from benchmarks.learning.rivals.children import chance_of_hit
 from benchmarks.learning.rivals.law import FEWEST, LawRanking
 from benchmarks.learning.rivals.lessons import Lesson, lessons_of
 from benchmarks.learning.rivals.table import EditTable, taught
-from sciagent.agent.proposers.plugins import ProposerTask
+from sciagent.agent.proposers.plugin_proposers import ProposerTask
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.chemistry.editing.edits import ANY
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.chemistry.editing.graph_edits import ANY
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.ports import MeasuredCandidate
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.evaluation.spec import EvaluationAnswer
+from sciagent.training.evaluation.evaluation_spec import EvaluationAnswer
 from tests.docs.pages import ROOT
 
 BENZENES = ["c1ccccc1", "Cc1ccccc1", "CCc1ccccc1", "Oc1ccccc1", "Nc1ccccc1", "Fc1ccccc1", "COc1ccccc1", "CNc1ccccc1"]
@@ -131,7 +131,7 @@ def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
 
     from sciagent.campaign.proposing.sources import source_of
     from sciagent.training.evaluation.campaign_runs import OneByOne
-    from sciagent.training.rollouts.scripted import ScriptedPolicy
+    from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
     (tmp_path / "seeds.csv").write_text("smiles\nCO\nC=O\nCN\n", encoding="utf-8")
     ledger = Ledger(str(tmp_path / "sciagent.db"))

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from benchmarks.scheduling.live import OBJECTIVES, case
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.simulate import simulate
+from sciagent_bench.replay_once import simulate
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 
 

@@ -10,8 +10,8 @@ from ase import Atoms
 from ase.build import bulk
 
 from benchmarks.crystals import solids
-from sciagent_simulators.periodic.calculation import PROTOCOLS, Bands, Protocol
-from sciagent_simulators.periodic.sampling import mesh_of
+from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol
+from sciagent_simulators.periodic.k_points import mesh_of
 
 FOUND = json.loads((Path(solids.__file__).parent / "solids.json").read_text(encoding="utf-8"))
 

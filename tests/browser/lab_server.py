@@ -15,7 +15,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, persons
+from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.web import visitors
 from sciagent.web.app import PageServer
 from tests.lab.conftest import CAMPAIGN, drive
@@ -71,7 +71,7 @@ def context_of(browser: Browser, served: LabServer, login: str, **more: object) 
     """A browser in which a person has a session already."""
     with served.ledger.begin() as connection:
         person = persons.get(connection, login)
-        secret, _ = accesses.create(connection, login, person.id, accesses.AccessKind.SESSION)
+        secret, _ = sessions_and_tokens.create(connection, login, person.id, sessions_and_tokens.AccessKind.SESSION)
     context = browser.new_context(locale="en-US", base_url=served.url, **more)  # type: ignore[arg-type]
     context.add_cookies([{"name": "sciagent", "value": secret, "url": served.url, "httpOnly": True}])
     return context

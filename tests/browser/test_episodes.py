@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from sciagent.report.page.build import write_episodes, write_report
+from sciagent.report.page.html_page import write_episodes, write_report
 from sciagent.store.database.ledger import Ledger
 from tests.browser.test_report import HOSTILE, Watched, outside
 from tests.support.talked import talked

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sciagent.report.page.build import write_report
+from sciagent.report.page.html_page import write_report
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import until
 from tests.support.reported import Maker, dyes

@@ -27,7 +27,7 @@ from sciagent.verification.contract import (
     WorldVerifier,
     at,
 )
-from sciagent_verifiers.fast.safety import MoleculeSafety
+from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
 
 
 class Geometry(Settings):

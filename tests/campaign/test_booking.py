@@ -14,7 +14,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.verification.cost import CostModel, unmeasured
+from sciagent.verification.cost_models import CostModel, unmeasured
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from tests.support.campaigns import write_campaign
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.pricing import pricing
+from sciagent.campaign.pricing import priced_scheduler
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.plugins import installed
@@ -101,7 +101,7 @@ def _kind(why: str) -> str:
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_decisions_are_those_recorded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pricing, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(priced_scheduler, "time", SimpleNamespace(monotonic=lambda: 0.0))
     made, file = decisions(tmp_path, name), RECORDED / f"{name}.json"
     if os.environ.get("SCIAGENT_RECORD"):
         file.write_text("[\n" + ",\n".join(json.dumps(row) for row in made) + "\n]\n", encoding="utf-8")

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from sciagent.cli import dataset, train
 from sciagent.cli.training_options import options_of, settings_of, with_options
 from sciagent.errors import UsageError
-from sciagent.training.recipes.spec import AnswersStage, DistillStage, HintedStage, LiveStage, RowsStage
-from sciagent.training.recipes.stage_work import StageRun, live_settings, rows_settings
+from sciagent.training.recipes.recipe_file import AnswersStage, DistillStage, HintedStage, LiveStage, RowsStage
+from sciagent.training.recipes.run_stage import StageRun, live_settings, rows_settings
 from sciagent.training.settings import DatasetSettings, LiveSettings, TaskShare, TrainingSettings
 
 RUN = StageRun("tiny", Path("run"), "new", 3, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sciagent_verifiers.fast.hazards.crystal_screen import crystal_rules
+from sciagent_verifiers.fast.hazards.crystal_hazards import crystal_rules
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "crystal_safety.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import re
 import pytest
 from pydantic import BaseModel
 
-from sciagent.execution.slurm.client import ElementState
+from sciagent.execution.slurm.job_arrays import ElementState
 from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall, parse_site
 from tests.docs.pages import ROOT, blocks
 

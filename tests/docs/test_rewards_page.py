@@ -12,7 +12,7 @@ from sciagent.api.campaign import LedgerView
 from sciagent.campaign.core.opening import open_stored
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.rewards.publishing import publish
-from sciagent.rewards.spec import RewardSpec, load_rewards
+from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.file.test_rungs_controls import LADDER, REST
 from tests.docs.pages import ROOT, blocks

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.file.subjects import SafetySpec
-from sciagent_verifiers.fast.hazards.screen import RULES, SUBSTANCES
+from sciagent_verifiers.fast.hazards.molecule_hazards import RULES, SUBSTANCES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")

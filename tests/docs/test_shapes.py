@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from sciagent.campaign.file.campaign_spec import campaign_schema
-from sciagent.training.recipes.spec import recipe_schema
+from sciagent.training.recipes.recipe_file import recipe_schema
 from tests.docs.pages import ROOT, blocks, campaigns
 from tests.support import warm
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sciagent.domain.budget import ALWAYS, SLACK, WEEK, Budget, BudgetLimits, Recent
 from sciagent.domain.cost import Cost
-from sciagent.verification.cost import MIN_OBSERVATIONS, CostModel
+from sciagent.verification.cost_models import MIN_OBSERVATIONS, CostModel
 
 DAY = 86400.0
 START = datetime(2026, 11, 17, 9, 0, tzinfo=UTC).timestamp()

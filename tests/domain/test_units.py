@@ -8,8 +8,8 @@ import cloudpickle
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.file import goals
-from sciagent.campaign.file.goals import ObjectiveSpec
+from sciagent.campaign.file import objectives_and_budget
+from sciagent.campaign.file.objectives_and_budget import ObjectiveSpec
 from sciagent.domain.properties import GROUP, Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, unit_words
@@ -89,7 +89,9 @@ def test_a_unit_is_written_as_people_write_it(unit: str, words: str) -> None:
 
 
 def test_limits_are_shifted_and_a_scale_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(goals, "properties", lambda: PropertyRegistry([(MELTING, "acme"), (BAND, "acme")]))
+    monkeypatch.setattr(
+        objectives_and_budget, "properties", lambda: PropertyRegistry([(MELTING, "acme"), (BAND, "acme")])
+    )
     stated = {"property": "melting_point", "unit": "degC", "window": [20.0, 30.0], "scale": 5.0}
     objective = ObjectiveSpec.model_validate(stated).domain()
     assert objective.accept is not None

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.execution.celery.wakeups import Wakeups
-from sciagent.execution.worker.completing import reap_expired
+from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs

@@ -14,7 +14,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution.worker import runner
+from sciagent.execution.worker import worker_slot
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
@@ -145,9 +145,13 @@ def test_what_no_job_can_hold_is_refused_in_the_file(
 
 def test_a_worker_names_no_more_gpus_than_it_sees(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    runner.check_gpus(8)
-    assert (runner.visible_gpus(2, [1]), runner.visible_gpus(2, []), runner.visible_gpus(0, [])) == ("1", "", None)
+    worker_slot.check_gpus(8)
+    assert (worker_slot.visible_gpus(2, [1]), worker_slot.visible_gpus(2, []), worker_slot.visible_gpus(0, [])) == (
+        "1",
+        "",
+        None,
+    )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     with pytest.raises(UsageError, match="2 GPUs, and CUDA_VISIBLE_DEVICES names 1"):
-        runner.check_gpus(2)
+        worker_slot.check_gpus(2)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"

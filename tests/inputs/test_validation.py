@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.errors import SpecError
-from sciagent.inputs.document import read
 from sciagent.inputs.validation import keys_at, validated
+from sciagent.inputs.yaml_document import read
 
 
 class Circle(BaseModel):

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from sciagent.agent.tools.offering import budget, inspect
+from sciagent.agent.tools.offered_tools import budget, inspect
 from sciagent.agent.tools.registry import ToolContext
 from sciagent.api.campaign import Campaign
 from sciagent.campaign.core.opening import open_for_people

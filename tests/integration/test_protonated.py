@@ -14,7 +14,7 @@ from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import SpecError
 from sciagent.report.answers import best

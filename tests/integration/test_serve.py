@@ -20,7 +20,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, audit, persons
+from sciagent.store.people import audit, persons, sessions_and_tokens
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.campaigns import environment
 from tests.support.elsewhere import until
@@ -66,7 +66,9 @@ def test_two_hundred_results_survive_a_killed_server(ledger: Ledger, tmp_path: P
         person = persons.add(connection, "root", "balance", "Balance")
         persons.set_role(connection, "root", person.id, Role.LAB, None)
         scopes = (Right.READ, Right.WORK)
-        token, _ = accesses.create(connection, "root", person.id, accesses.AccessKind.TOKEN, scopes=scopes)
+        token, _ = sessions_and_tokens.create(
+            connection, "root", person.id, sessions_and_tokens.AccessKind.TOKEN, scopes=scopes
+        )
         job = t.job.c
         query = sa.select(job.id).where(job.queue == "world").order_by(job.id).limit(RESULTS)
         task_ids = list(connection.execute(query).scalars())

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace import behaviour_of, recorded_calls
+from sciagent.agent.training_rows import behaviour_of, recorded_calls
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.messages import Message, Sampling, from_json
-from sciagent.agent.policies import templates
+from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.store.campaign_state import trajectories
@@ -103,7 +103,7 @@ def test_a_campaign_runs_on_a_served_model(
     assert any(row["kept"] for row, _, _ in turns), "later turns hold what came before"
     for row, messages, prompt in turns:
         expected = tokenizer.apply_chat_template(
-            templates.rendered(messages, ()),
+            chat_templates.rendered(messages, ()),
             tools=tools or None,
             add_generation_prompt=True,
             tokenize=True,
@@ -133,7 +133,11 @@ def test_tokens_that_no_grammar_touched_have_the_trainers_logprobs(
     assert strict or all(row["untrainable"] is None for row, _, _ in turns)
     for row, messages, prompt in turns[:6]:
         assert prompt == tokenizer.apply_chat_template(
-            templates.rendered(messages, ()), tools=tools, add_generation_prompt=True, tokenize=True, return_dict=False
+            chat_templates.rendered(messages, ()),
+            tools=tools,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
         )
         if row["sampling"]["logprobs"] == "raw":
             assert not any(row["forced"]) and row["untrainable"] is None and row["behaviour"] == row["logprobs"]

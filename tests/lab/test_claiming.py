@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
 from sciagent.domain.cost import Cost
-from sciagent.domain.lab import LabAnswer
+from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import UsageError
-from sciagent.lab import answering, claiming
+from sciagent.lab import answers_to_evidence, claiming
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import leases, offers, spend
@@ -24,7 +24,9 @@ from sciagent.store.people import audit
 from sciagent.store.views import campaign_counts
 from tests.lab.conftest import Make, drive
 
-NOT_OBTAINED = answering.LabEntry(LabAnswer(not_obtained=Reason.DECOMPOSED), {"not_obtained": "decomposed"}, "anna")
+NOT_OBTAINED = answers_to_evidence.LabEntry(
+    LabAnswer(not_obtained=Reason.DECOMPOSED), {"not_obtained": "decomposed"}, "anna"
+)
 
 
 def listed(built: Built) -> list[LabTask]:
@@ -95,7 +97,7 @@ def test_a_week_has_no_more_slots_than_its_limit(make: Make) -> None:
     first, second, third = listed(built)
     assert slots(built) == (0, 0), "a task that nobody has claimed holds no slot of a week"
     claiming.claim(built, first.id, "anna")
-    answering.enter(built, first.id, NOT_OBTAINED)
+    answers_to_evidence.enter(built, first.id, NOT_OBTAINED)
     claiming.claim(built, second.id, "anna")
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 2 in seven days; more on"):
         claiming.claim(built, third.id, "ben")
@@ -107,7 +109,7 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
     built = make(lab="{ahead: 3}", budget="{lab_slots: {amount: 1, per: week}}")
     first, second, third = listed(built)
     claiming.claim(built, first.id, "anna")
-    done = answering.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    done = answers_to_evidence.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert "counts on top, and the next claim waits: lab_slots: 2 of 1 in seven days; more on" in done.overdrawn
     assert slots(built) == (2, 0) and len(done.evidence_key) == 64
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 1 in seven days; more on"):
@@ -117,13 +119,13 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
             each for each in audit.entries(connection) if each.object_id == second.id and each.what == "claimed"
         ]
     assert "no slot is left this week: lab_slots: 1 of 1" in str(claimed.payload["overdrawn"])
-    again = answering.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    again = answers_to_evidence.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert again.was_known and slots(built) == (2, 0), "sent twice, it is booked once"
     claiming.release(built, first.id, "anna", "the vial broke")
     assert slots(built) == (1, 0)
     with pytest.raises(UsageError, match="lab_slots: 1 of 1"):
         claiming.claim(built, third.id, "ben")
-    late = answering.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
+    late = answers_to_evidence.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
     assert late.overdrawn, "all that is measured is recorded"
 
 
@@ -134,7 +136,7 @@ def test_a_finished_measurement_is_booked_beyond_a_stock(make: Make) -> None:
         spend.book_many(connection, [spend.Bill(built.row.id, built.asked[0].id, None, Cost(lab_slots=3))])
     with pytest.raises(UsageError, match="the budget does not hold task"):
         claiming.claim(built, first.id, "anna")
-    done = answering.enter(built, first.id, NOT_OBTAINED)
+    done = answers_to_evidence.enter(built, first.id, NOT_OBTAINED)
     assert done.overdrawn.startswith("the budget was used; this measurement counts on top") and slots(built)[0] == 4
 
 

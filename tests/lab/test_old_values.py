@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.people.verifying import add
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.ports import ProposalIn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import InputFileError, UsageError
@@ -19,7 +19,7 @@ from sciagent.store.people import audit
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts
 from tests.lab.conftest import Make, drive
-from tests.lab.test_answering import place, task_ids
+from tests.lab.test_answers_to_evidence import place, task_ids
 
 GAP = Column("gap", "homo_lumo_gap", "eV", "error")
 

@@ -6,12 +6,12 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.errors import SpecError, UsageError
-from sciagent.lab import answering, claiming
+from sciagent.lab import answers_to_evidence, claiming
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.results import pooled
+from sciagent.store.results import pooled_answers
 from tests.lab.conftest import Make, drive
-from tests.lab.test_answering import entry, place
+from tests.lab.test_answers_to_evidence import entry, place
 
 
 def of_first(built: Built) -> list[LabTask]:
@@ -29,18 +29,18 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
     with built.ledger.read() as connection:
         assert len(tasks.listed(connection)) == 10, "two molecules, as `ahead` says"
     for task, gap in zip(five[:2], ("4.5 eV", "4.7 eV"), strict=True):
-        answering.enter(built, task.id, entry(gap))
+        answers_to_evidence.enter(built, task.id, entry(gap))
         drive(built)
         assert place(built, task.id)[0] == "pending"
-    answering.enter(built, five[2].id, entry("4.9 eV"))
+    answers_to_evidence.enter(built, five[2].id, entry("4.9 eV"))
     assert place(built, five[0].id) == ("settled", "fail", False), "their mean is 4.7 eV, and 4.6 the limit"
-    answering.enter(built, five[3].id, entry("4.1 eV"))
+    answers_to_evidence.enter(built, five[3].id, entry("4.1 eV"))
     assert place(built, five[0].id) == ("settled", "pass", True)
-    answering.enter(built, five[1].id, entry("5.9 eV", why="a digit"))
+    answers_to_evidence.enter(built, five[1].id, entry("5.9 eV", why="a digit"))
     assert place(built, five[0].id) == ("settled", "fail", False), "a correction of one of them counts"
     with built.ledger.read() as connection:
         computation = built.asked[0].verifier.computation
-        found = pooled.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
+        found = pooled_answers.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
     [measured] = found.measured
     assert measured.quantity.value == pytest.approx((4.5 + 5.9 + 4.9 + 4.1) / 4) and measured.quantity.n == 4
 
@@ -48,10 +48,10 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
 def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -> None:
     built = make(lab="{ahead: 6, replicates: 3}", budget="{lab_slots: 20}")
     first, second, third = of_first(built)
-    answering.enter(built, first.id, entry("4.3 eV"))
-    answering.enter(built, second.id, entry(not_obtained="insoluble"))
+    answers_to_evidence.enter(built, first.id, entry("4.3 eV"))
+    answers_to_evidence.enter(built, second.id, entry(not_obtained="insoluble"))
     assert place(built, first.id)[0] == "pending"
-    answering.enter(built, third.id, entry("4.3 eV"))
+    answers_to_evidence.enter(built, third.id, entry("4.3 eV"))
     assert place(built, first.id) == ("settled", "pass", True)
 
 
@@ -61,10 +61,10 @@ def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
     claiming.claim(built, first.id, "anna")
     with pytest.raises(UsageError, match="for another person"):
         claiming.claim(built, second.id, "anna")
-    answering.enter(built, first.id, entry("4.3 eV"))
+    answers_to_evidence.enter(built, first.id, entry("4.3 eV"))
     with pytest.raises(UsageError, match="for another person"):
-        answering.enter(built, second.id, entry("4.3 eV"))
-    answering.enter(built, second.id, entry("4.35 eV", who="ben"))
+        answers_to_evidence.enter(built, second.id, entry("4.3 eV"))
+    answers_to_evidence.enter(built, second.id, entry("4.35 eV", who="ben"))
     assert place(built, first.id) == ("settled", "pass", True)
 
 

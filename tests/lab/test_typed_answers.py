@@ -18,10 +18,10 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring, check_possible, convert
 from sciagent.errors import UsageError
-from sciagent.lab.listing import LabAsked
-from sciagent.lab.pages.api import ResultIn
 from sciagent.lab.pages.form import TypedForm
+from sciagent.lab.pages.instrument_routes import ResultIn
 from sciagent.lab.pages.sheets import read_sheet
+from sciagent.lab.task_list import LabAsked
 from sciagent.lab.typed_answers import mean_of, typed, typed_answer
 
 

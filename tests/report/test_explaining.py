@@ -16,7 +16,7 @@ from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.report.explaining import explain_named
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
-from sciagent.domain.ladder import Tier
+from sciagent.domain.rung_position import Tier
+from sciagent.domain.safe_text import ago, range_of
 from sciagent.domain.states import CampaignState
-from sciagent.domain.text import ago, range_of
 from sciagent.report.live import time_left
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sciagent.errors import SpecError, UsageError
 from sciagent.rewards.contract import term_class
 from sciagent.rewards.publishing import publish, show
-from sciagent.rewards.spec import RewardSpec, load_rewards
+from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.plugins import installed

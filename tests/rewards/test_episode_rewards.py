@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.people.importing import import_file
 from sciagent.domain.calibration import Fit, FitKind
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.rewards.publishing import publish, show
 from sciagent.store.campaign_state import watermarks

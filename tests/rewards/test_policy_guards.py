@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sciagent.rewards.candidate_states import Lot
 from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.policy_guards import PolicyTally, answered
-from sciagent.rewards.states import Lot
 from sciagent.store.learning.policies import NamedPolicy
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.policy_guards import EpisodeReader
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger
 from tests.support.watched import BETTER, opened, roll_out

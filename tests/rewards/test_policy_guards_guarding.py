@@ -13,10 +13,10 @@ from sciagent.domain.answers.values import plain
 from sciagent.rewards import policy_guards
 from sciagent.rewards.policy_guards import guards, show_guards
 from sciagent.rewards.publishing import publish
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.audit import lots
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import rewards
+from sciagent.store.learning import reward_versions
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 
 GAP = "homo_lumo_gap"
@@ -108,6 +108,6 @@ def test_guards_are_the_same_however_many_episodes_are_read_together(
     kept = show_guards(made.ledger, version.version)
     monkeypatch.setattr(policy_guards, "EPISODES_PER_READ", 1)
     with made.ledger.read() as connection:
-        rows = rewards.of_version(connection, version.version)
+        rows = reward_versions.of_version(connection, version.version)
         again = guards(made.built, connection, rows, POSTERIOR, version.watermark)
     assert plain(again) == {name: value for name, value in plain(kept).items() if name in type(again).model_fields}

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.publishing import difference, publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from tests.support.rewarded import HIT, Rewarded, rewarded
 
 PRICE = 0.001

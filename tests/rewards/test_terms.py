@@ -13,7 +13,7 @@ from rdkit.DataStructs import TanimotoSimilarity
 from sciagent.domain.cost import Cost
 from sciagent.rewards.contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.rewards.publishing import RewardedEpisode, publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.terms import EmptyTerm
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn, ProposalRow

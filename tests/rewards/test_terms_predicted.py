@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from sciagent.errors import SpecError
 from sciagent.rewards.publishing import RewardedTurn, publish, show
-from sciagent.rewards.spec import RewardSpec, load_rewards
+from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from tests.support.rewarded import DFT, GAP, HIT, MISS, XTB, Rewarded
 
 SCALE, WEIGHT = 2.0, 0.1

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.calibration import Fit, FitKind
 from sciagent.rewards.publishing import ShownRewards, publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import standings, trajectories, watermarks
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs import scf
+from sciagent_simulators.programs import program_scf
 from sciagent_simulators.programs.gaussian import GAUSSIAN_SCF
 from sciagent_simulators.programs.orca import ORCA_SCF
+from sciagent_simulators.programs.program_scf import ProgramResult
 from sciagent_simulators.programs.running import ProgramOutput
-from sciagent_simulators.programs.scf import ProgramResult
 
 FOLDER = Path(__file__).parent / "recorded_programs"
 HARTREE = 27.211386245988
@@ -31,4 +31,4 @@ def text_of(name: str) -> str:
 
 def read(name: str, asked: Geometry = WATER, relax: bool = False, text: str | None = None) -> ProgramResult:
     kind = PROGRAMS[name.split("_")[0]]
-    return scf.read(kind, ProgramOutput(kind.program, "x", FOLDER, 0, text or text_of(name)), asked, relax)
+    return program_scf.read(kind, ProgramOutput(kind.program, "x", FOLDER, 0, text or text_of(name)), asked, relax)

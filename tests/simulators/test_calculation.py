@@ -14,7 +14,7 @@ from ase.eos import EquationOfState
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.calculation import PROTOCOLS, Bands, Protocol, bands_of, check_cell, compute
+from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol, bands_of, check_cell, compute
 from tests.support.gpaw_cells import perovskite
 
 pytestmark = pytest.mark.usefixtures("gpaw_program")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent_simulators.programs import gaussian
-from sciagent_simulators.programs.scf import Machine, ProgramMethod
+from sciagent_simulators.programs.program_scf import Machine, ProgramMethod
 from tests.simulators.recorded import CATION, read
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.calculation import GPAW, SCRIPT
+from sciagent_simulators.periodic.gpaw_calculation import GPAW, SCRIPT
 from sciagent_simulators.periodic.gpaw_script import named_failure
 from sciagent_simulators.programs.script import run_script
 

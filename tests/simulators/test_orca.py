@@ -9,7 +9,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs import orca
-from sciagent_simulators.programs.scf import Machine, ProgramMethod
+from sciagent_simulators.programs.program_scf import Machine, ProgramMethod
 from tests.simulators.recorded import CATION, HARTREE, PLACES, PROGRAMS, WATER, read, text_of
 
 

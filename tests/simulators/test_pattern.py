@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent_simulators.powder.pattern import PowderPattern, read_pattern
+from sciagent_simulators.powder.measured_pattern import PowderPattern, read_pattern
 
 ANGLES = np.round(np.arange(10.0, 20.0, 0.1), 1)
 COUNTS = 100 + 900 * np.exp(-((ANGLES - 15) ** 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.powder.pattern import MAX_GRID, PowderPattern, background_of, prepared
+from sciagent_simulators.powder.measured_pattern import MAX_GRID, PowderPattern, background_of, prepared
 
 GRID = np.arange(15.0, 85.0, 0.02)
 

@@ -10,7 +10,7 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.domain.series import MAX_BYTES, CurveRole, read_series
-from sciagent_simulators.powder.pattern import PowderPattern, prepared
+from sciagent_simulators.powder.measured_pattern import PowderPattern, prepared
 from sciagent_simulators.powder.powder_fit import (
     FitLimits,
     PowderFit,

@@ -16,7 +16,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.ase_calculator import AsePotential
 from sciagent_simulators.potentials.potential import EnergyScale
-from sciagent_simulators.potentials.relaxing import evaluate, heights, relax
+from sciagent_simulators.potentials.relax_batches import evaluate, heights, relax
 
 SCALE = EnergyScale("EMT", "effective medium")
 POTENTIAL = AsePotential(EMT(), SCALE)

@@ -7,7 +7,7 @@ from ase.eos import EquationOfState
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.potential import load_potential
-from sciagent_simulators.potentials.relaxing import GPA, equations_of_state, fit, relax
+from sciagent_simulators.potentials.relax_batches import GPA, equations_of_state, fit, relax
 
 VOLUMES = np.linspace(38, 43, 7)
 

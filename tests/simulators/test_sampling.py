@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.periodic.sampling import Mesh, line_points, mesh_of
+from sciagent_simulators.periodic.k_points import Mesh, line_points, mesh_of
 
 CUBIC = np.diag([3.94] * 3)
 

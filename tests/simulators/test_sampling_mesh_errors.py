@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent_simulators.periodic.sampling import energy_error, moment_error
+from sciagent_simulators.periodic.k_points import energy_error, moment_error
 
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "crystals" / "metals.json"
 

@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import interpreter
-from sciagent_simulators.periodic.calculation import GPAW
+from sciagent_simulators.periodic.gpaw_calculation import GPAW
 from sciagent_simulators.programs.script import ScriptAnswer, run_script
 
 JSON = interpreter("json", "JSON", "SCIAGENT_JSON", "every Python has it")

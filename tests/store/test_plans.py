@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sciagent.domain.evidence import Computation
-from sciagent.domain.ladder import Position
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import JobState
 from sciagent.report import history
-from sciagent.store.campaign_state import campaigns, directives, likenesses, standings
-from sciagent.store.campaign_state.likenesses import RelaxedStructure, ValueWindow
+from sciagent.store.campaign_state import campaigns, directives, same_structures, standings
+from sciagent.store.campaign_state.same_structures import RelaxedStructure, ValueWindow
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, workers
@@ -35,9 +35,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
-    "what relaxed to the structure of another": lambda c, i: likenesses.likenesses_of(c, i, [1, 2]),
-    "relaxed structures of some": lambda c, i: likenesses.relaxed_structures(c, i, [1, 2], *RELAXED),
-    "relaxed structures that are near": lambda c, i: likenesses.similar_structures(
+    "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),
+    "relaxed structures of some": lambda c, i: same_structures.relaxed_structures(c, i, [1, 2], *RELAXED),
+    "relaxed structures that are near": lambda c, i: same_structures.similar_structures(
         c,
         i,
         RelaxedStructure(1, "NaCl", 1, "e" * 64),

@@ -10,7 +10,7 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.serving.served import ServedCard, keep_card
+from sciagent.agent.serving.served_adapters import ServedCard, keep_card
 
 
 class AdapterServer:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from sciagent.rewards.publishing import publish
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
 from sciagent.training.settings import DATASET_KINDS, DatasetSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.scheduling.law.process import Hyper, Rows, squared_distance
+from sciagent.scheduling.law.gaussian_process import Hyper, Rows, squared_distance
 
 A1, A2, LENGTH, A3, NOISE = 0.8, 0.6, 1.3, 0.7, 0.25
 HYPER = Hyper(np.log([A1, A2, LENGTH, A3, NOISE]))

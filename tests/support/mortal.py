@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from sciagent.cli import main as command_line
-from sciagent.execution.slurm.element import ElementTask, run_element
+from sciagent.execution.slurm.array_element import ElementTask, run_element
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 from tests.support.warm import IMPORTED

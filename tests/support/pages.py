@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from sciagent.report.page.build import page
+from sciagent.report.page.html_page import page
 from tests.support.reported import Maker
 
 

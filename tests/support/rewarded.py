@@ -15,12 +15,12 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import AttemptState
 from sciagent.inputs.settings import code_version
 from sciagent.rewards.publishing import ShownRewards
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import standings, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sciagent import Campaign
-from sciagent.agent.trace import CONTEXT
+from sciagent.agent.training_rows import CONTEXT
 from sciagent.rewards.publishing import publish
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.training.building import build
 from sciagent.training.settings import DatasetSettings
 

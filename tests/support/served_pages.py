@@ -15,8 +15,8 @@ from sciagent.cockpit import pages as cockpit
 from sciagent.domain.people import Right, Role
 from sciagent.lab import pages as lab_pages
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, persons
-from sciagent.store.people.accesses import AccessKind
+from sciagent.store.people import persons, sessions_and_tokens
+from sciagent.store.people.sessions_and_tokens import AccessKind
 from sciagent.web.app import application
 from tests.lab import conftest as lab
 
@@ -66,8 +66,8 @@ class Server:
             )
             if role is not None:
                 persons.set_role(connection, "root", person.id, role, campaign_id)
-            secret, _ = accesses.create(connection, login, person.id, AccessKind.SESSION)
-            access = accesses.find(connection, secret, (AccessKind.SESSION,))
+            secret, _ = sessions_and_tokens.create(connection, login, person.id, AccessKind.SESSION)
+            access = sessions_and_tokens.find(connection, secret, (AccessKind.SESSION,))
         assert access is not None and access.csrf is not None
         browser.client.cookies.set("sciagent", secret)
         browser.csrf, browser.person_id = access.csrf, person.id
@@ -78,7 +78,7 @@ class Server:
         browser = self.nobody()
         with self.ledger.begin() as connection:
             person = persons.get(connection, login)
-            secret, _ = accesses.create(connection, "root", person.id, AccessKind.TOKEN, scopes=scopes)
+            secret, _ = sessions_and_tokens.create(connection, "root", person.id, AccessKind.TOKEN, scopes=scopes)
         browser.client.headers["authorization"] = f"Bearer {secret}"
         return browser
 

@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from sciagent.verification.sandbox.processes import become_subreaper, kill_descendants
+from sciagent.verification.sandbox.process_trees import become_subreaper, kill_descendants
 
 START_SECONDS = 30.0
 

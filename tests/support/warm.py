@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.cli.main import command_line
-from sciagent.verification.sandbox.link import nurseries
+from sciagent.verification.sandbox.sockets import nurseries
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
@@ -35,13 +35,13 @@ IMPORTED = (
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.file.campaign_spec",
-    "sciagent.campaign.pricing.pricing",
+    "sciagent.campaign.pricing.priced_scheduler",
     "sciagent.campaign.people.verifying",
     "sciagent.chemistry.subjects.molecule",
-    "sciagent.report.page.build",
-    "sciagent.report.export.structures",
+    "sciagent.report.page.html_page",
+    "sciagent.report.export.structure_files",
     "sciagent_verifiers.fast.molecule_checks",
-    "sciagent_verifiers.fast.safety",
+    "sciagent_verifiers.fast.molecule_safety",
     "sciagent_verifiers.high_fidelity.pyscf_scf",
     "sciagent_verifiers.simulation.xtb_singlepoint",
     "alembic.command",
@@ -133,7 +133,7 @@ def _become(request: dict[str, Any]) -> None:
 
 def _draw_a_page() -> None:
     """Compile the report's template and draw a chart: what a command does only once, and every run does again."""
-    from sciagent.report.page.build import environment
+    from sciagent.report.page.html_page import environment
     from sciagent.report.parts import charts
     from sciagent.store.views.progress import ProgressStep
 

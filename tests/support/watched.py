@@ -9,16 +9,16 @@ from typing import Any
 
 import sciagent
 from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.policies.batched_policies import EpisodeQuestion
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts.drive import model_spec, no_source, seed_source
-from sciagent.training.rollouts.groups import Group, RolloutPlan, turn_seed
-from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import Group, RolloutPlan, turn_seed
 from tests.support.plugins import register_again
 
 WANTED = 2.0  # hydroxyl groups

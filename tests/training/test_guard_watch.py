@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sciagent.training.guard_protocol import EpisodeFacts, StepFacts, StopReason
 from sciagent.training.guard_watch import FILE, PATIENCE, GuardWatch
-from sciagent.training.guards import EpisodeFacts, StepFacts, StopReason
 from sciagent.training.settings import GuardSettings, read_guards
 
 EPISODES = 24  # of a step

@@ -13,9 +13,9 @@ from sciagent.agent.models import add_folder
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.learning import groups
+from sciagent.store.learning import rollout_groups
 from sciagent.training.building import build
-from sciagent.training.learner.running import train
+from sciagent.training.learner.training_run import train
 from sciagent.training.settings import DatasetSettings, TrainingSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.rollouts import rolled
@@ -38,7 +38,7 @@ def test_paired_groups_differ_in_the_text_alone_and_become_rows_that_distil_it(t
     assert [each.state for each in answer.groups] == ["complete", "complete"]
     with campaign.ledger.store.read() as connection:
         row = campaigns.get(connection, "skilled")
-        first, second = groups.of_campaign(connection, row.id)
+        first, second = rollout_groups.of_campaign(connection, row.id)
     assert first.snapshot_watermark == second.snapshot_watermark and first.snapshot_seq == second.snapshot_seq
     with_skill, without = ([from_json(each).content for each in row.opening] for row in (first, second))
     assert with_skill == [without[0], f"{without[1]}\n\nSkill small_steps:\n{SKILL}"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Reason
-from sciagent_verifiers.fast.hazards.screen import rule_names
-from sciagent_verifiers.fast.safety import MoleculeSafety
+from sciagent_verifiers.fast.hazards.molecule_hazards import rule_names
+from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
 
 HERE = Path(__file__).parent
 TABLE = list(csv.DictReader((HERE / "safety_structures.csv").read_text(encoding="utf-8").splitlines()))

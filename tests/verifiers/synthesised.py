@@ -7,7 +7,7 @@ from typing import Any
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.contract import Context, Finding
-from sciagent_verifiers.fast.synthesis import MoleculeSynthesis
+from sciagent_verifiers.fast.molecule_synthesis import MoleculeSynthesis
 
 PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.crystals.likeness import nearest
+from sciagent.chemistry.crystals.crystal_similarity import nearest
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.contract import Outcome, Reason
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctionalSettings
+from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctionalSettings
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation

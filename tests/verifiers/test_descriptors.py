@@ -8,7 +8,7 @@ from rdkit.Chem import QED, Descriptors, Lipinski
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import properties
-from sciagent_verifiers.fast.descriptors import functions
+from sciagent_verifiers.fast.molecule_descriptors import functions
 
 MOLECULES = (
     "CC(=O)Oc1ccccc1C(=O)O", "[H][H]", "[2H]C([2H])O", "C[Si](C)(C)C", "[NH3+]CC(=O)[O-]", "C" * 60, "I",

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.lab import LabAnswer
+from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import UsageError
 from sciagent_verifiers.world.expert_review import ExpertReview, ExpertReviewSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sciagent.inputs.document import MAX_BYTES
+from sciagent.inputs.yaml_document import MAX_BYTES
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile
 
 GOOD = """\

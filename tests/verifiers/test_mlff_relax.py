@@ -13,7 +13,7 @@ from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context, Finding
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent_verifiers.simulation.force_field import START_SECONDS
+from sciagent_verifiers.simulation.force_field_base import START_SECONDS
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
 

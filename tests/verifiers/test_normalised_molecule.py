@@ -11,7 +11,7 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent_verifiers.fast.hazards.screen import screen
+from sciagent_verifiers.fast.hazards.molecule_hazards import screen
 from tests.verifiers.safety_table import HAZARDS, SCREEN
 
 

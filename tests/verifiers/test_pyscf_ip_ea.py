@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.core.judge import RungRules, judge
+from sciagent.campaign.core.verdicts import RungRules, judge
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Verdict

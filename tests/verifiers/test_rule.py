@@ -9,7 +9,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Reason
-from sciagent_verifiers.fast.hazards.screen import GROUPS
+from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
 from tests.verifiers.safety_table import SCREEN, of_group, refused_as_expected
 
 CHAINS = ("C", "CC", "CCC", "C(C)C", "CCCCCCCCCC", "C1CCCCC1", "CC(C)(C)C", "CCCCCCCCCCCC")

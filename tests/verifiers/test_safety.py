@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context
-from sciagent_verifiers.fast.hazards.screen import GROUPS
-from sciagent_verifiers.fast.safety import MoleculeSafety
+from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
+from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
 from tests.verifiers.safety_table import HAZARDS, HERE, SCREEN, TABLE
 
 HARMLESS = [row for row in TABLE if row["set"] != "hazard"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent_verifiers.fast.hazards.molecule_hazards import SUBSTANCES
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
-from sciagent_verifiers.fast.hazards.screen import SUBSTANCES
 from tests.verifiers.safety_table import HAZARDS
 
 

@@ -11,8 +11,8 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context
 from sciagent.verification.sandbox.host import Limits, Request, Worker
-from sciagent_verifiers.fast.descriptors import sa_score
-from sciagent_verifiers.fast.synthesis import MoleculeSynthesis
+from sciagent_verifiers.fast.molecule_descriptors import sa_score
+from sciagent_verifiers.fast.molecule_synthesis import MoleculeSynthesis
 from tests.verifiers.references import plugin, shelf
 from tests.verifiers.synthesised import PARACETAMOL, values, verify
 

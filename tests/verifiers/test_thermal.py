@@ -12,7 +12,12 @@ from sciagent.domain.properties import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO
 from sciagent.verification.contract import Finding, Level
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, Stationary
-from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
+from sciagent_verifiers.thermochemistry_settings import (
+    ThermalSettings,
+    thermal_measures,
+    thermal_values,
+    with_frequencies,
+)
 
 WATER = Geometry((8, 1, 1), np.array([[0, 0, 0.1173], [0, 0.7572, -0.4692], [0, -0.7572, -0.4692]]))
 MODES = NormalModes(np.array([1595.0, 3657.0, 3756.0]), np.eye(9)[:3].reshape(3, 3, 3))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sciagent.domain.people import Role
-from sciagent.store.people import accesses, persons
-from sciagent.store.people.accesses import AccessKind
+from sciagent.store.people import persons, sessions_and_tokens
+from sciagent.store.people.sessions_and_tokens import AccessKind
 from tests.support.served_pages import Serve, Server
 
 PASSWORD = "a sentence of anna"
@@ -14,7 +14,7 @@ def link(server: Server, kind: AccessKind = AccessKind.INVITE) -> str:
     with server.ledger.begin() as connection:
         person = persons.by_login(connection, "anna") or persons.add(connection, "root", "anna", "Anna Berg")
         persons.set_role(connection, "root", person.id, Role.LAB, None)
-        return f"/welcome/{accesses.create(connection, 'root', person.id, kind)[0]}"
+        return f"/welcome/{sessions_and_tokens.create(connection, 'root', person.id, kind)[0]}"
 
 
 def test_a_link_sets_a_password_once(serve: Serve) -> None:

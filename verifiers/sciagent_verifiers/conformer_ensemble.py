@@ -14,7 +14,7 @@ from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEI
 from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformers import Ensemble, resolved
 from sciagent_simulators.solvents import Solvent
-from sciagent_verifiers.base import Calculation
+from sciagent_verifiers.per_candidate import Calculation
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}

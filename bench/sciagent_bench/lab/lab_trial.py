@@ -13,11 +13,11 @@ from rich.progress import track
 from sciagent.api.terminal import plain_table, show
 from sciagent.cli.shared import put_json
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.law.hints import Hint
+from sciagent.scheduling.law.rung_hints import Hint
+from sciagent.scheduling.payoff import Aims
 from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.replay_score import Interval, summarised
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.score import Interval, summarised
 from sciagent_bench.trial import Source, run_all
 
 

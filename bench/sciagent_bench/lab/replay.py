@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import RECENT, WEEKS, Buyer, CandidatePool, Purchase, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.simulate import Truth
+from sciagent_bench.replay_once import Truth
 
 WEEK_DAYS = 7
 SPREAD = 1 / 3  # standard deviation of the latency, as a fraction of it

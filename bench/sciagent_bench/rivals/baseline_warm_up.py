@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import RowIndices
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 CHEAP = 0.011  # a rung is a feature if it costs at most this fraction of the terminal rung

@@ -22,10 +22,10 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr
 
-from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Array
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.law.transforms import ScoreTransform
+from sciagent.scheduling.law.answer_transforms import ScoreTransform
 from sciagent_bench.rivals.baseline_warm_up import ladders
 
 PILOT_SIZE = 60  # candidates of the pilot

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent_bench.rivals.baseline_warm_up import warm_up
 
 WARM_UP = (10, 60)

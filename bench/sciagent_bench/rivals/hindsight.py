@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent_bench.case import Case
 
 STEPS = 80  # numbers of candidates that are tried for the second rung

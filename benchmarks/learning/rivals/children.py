@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sciagent.agent.proposers.plugins import CampaignView
-from sciagent.chemistry.editing import named
-from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.agent.proposers.plugin_proposers import CampaignView
+from sciagent.chemistry.editing import named_edits
+from sciagent.chemistry.editing.graph_edits import EditLimits
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.objectives import Objective
 from sciagent.domain.ports import MeasuredCandidate, ProposalIn
@@ -37,13 +37,13 @@ class Edited(NamedTuple):
 
     def children(self, limits: EditLimits) -> list[str]:
         """Returns the SMILES of all children, sorted."""
-        return named.children(self.parent.text, self.edit, self.what or None, limits=limits)
+        return named_edits.children(self.parent.text, self.edit, self.what or None, limits=limits)
 
 
 def edits_of(parent: MeasuredCandidate) -> Iterator[Edited]:
     """Yields each edit that a molecule has a site for, with everything that it may put in."""
     for edit in NAMED_EDITS:
-        for what in dict.fromkeys(what for what, _ in named.choices(parent.text, edit)):
+        for what in dict.fromkeys(what for what, _ in named_edits.choices(parent.text, edit)):
             yield Edited(parent, edit, what)
 
 

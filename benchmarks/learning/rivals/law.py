@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, one_new_of_each
-from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
+from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
 from sciagent.chemistry.fingerprint import StructureFingerprint, structure_of
 from sciagent.domain.objectives import Objective
 from sciagent.domain.ports import MeasuredCandidate, ProposalIn
+from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures
-from sciagent.scheduling.law.stack import Question, Stack, mixture
-from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.law.stacked_law import Question, Stack, mixture
 
 FEWEST = 16  # results from which a law is fitted: the board, and a first batch
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.store.database import tables as t
-from sciagent.store.results import pooled
+from sciagent.store.results import pooled_answers
 
 PROPERTIES = ("homo_lumo_gap", "dipole")
 VERIFIER = "xtb.singlepoint"
@@ -63,7 +63,7 @@ def _values(connection: Connection, ids: list[int]) -> dict[int, Mapping[str, fl
     query = sa.select(e.verifier, e.verifier_version, e.settings_hash).where(e.verifier == VERIFIER).distinct()
     found: dict[int, Mapping[str, float]] = {}
     for computation in connection.execute(query):
-        for id_, known in pooled.values_of(connection, ids, tuple(computation)).items():
+        for id_, known in pooled_answers.values_of(connection, ids, tuple(computation)).items():
             if known is not None and set(PROPERTIES) <= set(known):
                 found[id_] = {name: known[name].value for name in PROPERTIES}
     return found

@@ -22,8 +22,8 @@ import numpy as np
 
 from benchmarks.learning.rivals.children import BEST, Array, Edited, chance_of_hit, edits_of, one_new_of_each
 from benchmarks.learning.rivals.lessons import PROPERTIES, Lesson, lessons_of
-from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.ports import ProposalIn
 from sciagent.errors import UsageError

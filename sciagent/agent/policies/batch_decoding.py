@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.constrained import ConstrainedAnswer
 from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, ReservedLayer, take_all
+from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 
 
 class BatchLimits(NamedTuple):

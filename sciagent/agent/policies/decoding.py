@@ -16,7 +16,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.constrained import ConstrainedAnswer, all_allowed, allow_next, unpacked
+from sciagent.agent.policies.schema_tokens import ConstrainedAnswer, all_allowed, allow_next, unpacked
 
 CHUNK = 512  # prompt tokens computed at once; `go_on` is called between chunks
 

@@ -30,12 +30,12 @@ from sciagent.agent.messages import (
     split_thinking,
     to_openai,
 )
-from sciagent.agent.policies.constrained import LAYOUT
-from sciagent.agent.policies.templates import is_rendering
-from sciagent.agent.serving.served import ServedCard, served_card
+from sciagent.agent.policies.chat_templates import is_rendering
+from sciagent.agent.policies.schema_tokens import LAYOUT
+from sciagent.agent.serving.served_adapters import ServedCard, served_card
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.policies import PolicyIdentity
-from sciagent.domain.text import storable, without_secrets
+from sciagent.domain.policy_identity import PolicyIdentity
+from sciagent.domain.safe_text import storable, without_secrets
 from sciagent.errors import UsageError
 
 MAX_CONTENT = 200_000  # characters of a text; the rest is cut

@@ -10,12 +10,12 @@ from typing import Any
 from sciagent.agent import models
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.models import check_extra
-from sciagent.agent.policies import templates
+from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
-from sciagent.agent.policies.constrained import ConstrainedAnswer
+from sciagent.agent.policies.chat_templates import extended_ids, prompt_ids
 from sciagent.agent.policies.decoding import Decoder, Drawn
-from sciagent.agent.policies.templates import extended_ids, prompt_ids
-from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -142,7 +142,7 @@ class InMemoryPolicy:
             message = Message("assistant", text)
         else:
             n_earlier_calls = sum(len(earlier.calls) for earlier in messages)
-            message = templates.parsed(text, first_call=n_earlier_calls + 1)
+            message = chat_templates.parsed(text, first_call=n_earlier_calls + 1)
         finish = "length"
         if has_end:
             finish = "calls" if message.calls else "stop"

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from sciagent.agent import models
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving import guard
-from sciagent.agent.serving.served import KEY, ServedCard, check_adapter
+from sciagent.agent.serving import process_guard
+from sciagent.agent.serving.served_adapters import KEY, ServedCard, check_adapter
 from sciagent.errors import UsageError
 
 _PAUSE = 0.25  # seconds between two checks of whether the server answers
@@ -39,7 +39,7 @@ class VllmServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", guard.__file__, *command],
+                [sys.executable, "-I", process_guard.__file__, *command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -55,7 +55,7 @@ class VllmServer:
         assert self._guard.stdin
         self._guard.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._guard.wait(3 * guard.GRACE)
+            self._guard.wait(3 * process_guard.GRACE)
 
     def wait_until_up(self) -> None:
         """Waits until /health answers. Raises ModelError, with the cause, if the server ends first."""

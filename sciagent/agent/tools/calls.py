@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
-from sciagent.agent.tools.offering import predicting_tools_of, tools_of
+from sciagent.agent.tools.offered_tools import predicting_tools_of, tools_of
 from sciagent.agent.tools.registry import AgentBench, CallError, Observation, Registry, call_schema, read_arguments
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of

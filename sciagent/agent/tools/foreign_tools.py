@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.tools.registry import MAX_COMPLAINTS, CallError
-from sciagent.domain.text import MAX_OBSERVATION, bounded, one_line
+from sciagent.domain.safe_text import MAX_OBSERVATION, bounded, one_line
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

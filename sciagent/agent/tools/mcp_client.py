@@ -37,10 +37,10 @@ from mcp.types import (
 
 from sciagent import __version__
 from sciagent.agent.bounded_http import IDENTITY, bound_body
-from sciagent.agent.tools import line_limit
+from sciagent.agent.tools import limited_output
 from sciagent.agent.tools.foreign_tools import ForeignTool, plain
 from sciagent.agent.tools.registry import CallError, Observation, read_arguments
-from sciagent.domain.text import bounded, one_line, without_secrets
+from sciagent.domain.safe_text import bounded, one_line, without_secrets
 from sciagent.errors import SciagentError, UsageError
 
 START_SECONDS = 30.0
@@ -197,7 +197,7 @@ class Link:
             ):
                 yield streams
             return
-        arguments = ["-I", line_limit.__file__, str(MAX_MESSAGE), *server.command]
+        arguments = ["-I", limited_output.__file__, str(MAX_MESSAGE), *server.command]
         program = StdioServerParameters(
             command=sys.executable, args=arguments, env=dict(server.variables), cwd=server.folder
         )

@@ -24,7 +24,7 @@ from sciagent.chemistry.subjects.base import EditSet, Subject, Words
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.ports import Workbench
-from sciagent.domain.text import bounded, short, shown
+from sciagent.domain.safe_text import bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, SciagentError, did_you_mean
 
 MAX_CHARACTERS = 20_000

@@ -19,42 +19,42 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.agent.proposers.lists import SEED, Enumerate, Screen
-from sciagent.agent.proposers.plugins import PluginProposer, ProposerTask
+from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
+from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrating import LedgerFits
-from sciagent.campaign.core.judge import Answer, RungRules, RungTerms, judge, ladder_rules
-from sciagent.campaign.core.libraries import library_of
+from sciagent.campaign.core.product_libraries import library_of
+from sciagent.campaign.core.verdicts import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.campaign.file.rungs import SHARE, RungSpec
-from sciagent.campaign.file.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.campaign.file.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.calibration import Fit, Fits, in_use
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.derived import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
-from sciagent.domain.ladder import Position, Tier
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.ports import Proposer
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.claimed_jobs import scratch_of
 from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, evidence, pooled
+from sciagent.store.results import candidates, evidence, pooled_answers
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.availability import unavailable
 from sciagent.verification.contract import BaseVerifier, Verifier
-from sciagent.verification.cost import CostModel, cost_or_none
+from sciagent.verification.cost_models import CostModel, cost_or_none
 from sciagent.verification.registry import OURS, provider
 from sciagent.verification.sandbox.host import Limits
 
 if TYPE_CHECKING:
-    from sciagent.scheduling.arrays import Mask
+    from sciagent.scheduling.array_types import Mask
 
 
 Result = TypeVar("Result", Finding, RecordedEvidence)
@@ -89,7 +89,7 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
     answers = {}
     for position in sorted(positions):
         computation = built.rungs[position].verifier.computation
-        answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
+        answers[position] = pooled_answers.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
         held = evidence.latest_with_revision(

@@ -12,14 +12,14 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.derived import WantedCalibration, calibrations
+from sciagent.campaign.file.derived_values import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.store.results import pooled
-from sciagent.store.views.values import ImportedLevel, imported_levels
+from sciagent.store.results import pooled_answers
+from sciagent.store.views.value_pages import ImportedLevel, imported_levels
 
 # a text that YAML reads as a text without quotes
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
@@ -51,7 +51,7 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
     """Returns one fit. Raises UsageError."""
     name = wanted.property
     level, imported = _level(imported_levels(connection, name), rung, wanted)
-    answers = pooled.values_of(connection, sorted(imported.values), rung.configured.computation)
+    answers = pooled_answers.values_of(connection, sorted(imported.values), rung.configured.computation)
     computed = {
         id_: values[name].value
         for id_, values in sorted(answers.items())

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
-from sciagent.campaign.core.libraries import left_out
+from sciagent.campaign.core.product_libraries import left_out
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import Standing

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, record_derived, with_derived
-from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
+from sciagent.campaign.core.verdicts import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.calibration import calibrated
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
-from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import DEATHS, JobState, Standing
-from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings, watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
-from sciagent.store.results import evidence, pooled
+from sciagent.store.results import evidence, pooled_answers
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
@@ -169,10 +169,10 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         due = [item for item in settlings if item.position >= position]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
         if recorded:
-            for id_ in pooled.ids_with_replicates(connection, list(recorded), computation):
+            for id_ in pooled_answers.ids_with_replicates(connection, list(recorded), computation):
                 del recorded[id_]  # the answer has replicates, so the pooled answer is read below
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
-        read = pooled.pooled_answers(connection, unread, computation) if unread else {}
+        read = pooled_answers.pooled_answers(connection, unread, computation) if unread else {}
         for id_, result in (recorded | read).items():
             answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers

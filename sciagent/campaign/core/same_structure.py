@@ -14,11 +14,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.domain.evidence import Measured
-from sciagent.domain.ladder import Position
 from sciagent.domain.properties import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
+from sciagent.domain.rung_position import Position
 from sciagent.errors import LedgerError
-from sciagent.store.campaign_state import likenesses
-from sciagent.store.campaign_state.likenesses import Likeness, RelaxedStructure, ValueWindow
+from sciagent.store.campaign_state import same_structures
+from sciagent.store.campaign_state.same_structures import Likeness, RelaxedStructure, ValueWindow
 from sciagent.store.results import evidence
 
 MAX_DEVIATIONS = 3.0
@@ -43,7 +43,7 @@ def known_likenesses(
     """
     if not built.subject.relaxed_file:
         return {}
-    return likenesses.likenesses_of(connection, built.row.id, candidate_ids, as_of)
+    return same_structures.likenesses_of(connection, built.row.id, candidate_ids, as_of)
 
 
 def find_likenesses(connection: Connection, built: Built, answered: Mapping[int, Position]) -> dict[int, Likeness]:
@@ -60,25 +60,25 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
     for position in sorted(set(answered.values())):
         ids = [id_ for id_, at in answered.items() if at == position]
         found |= _find(connection, built, built.rungs[position], ids)
-    return likenesses.likenesses_of(connection, built.row.id, sorted(found)) if found else {}
+    return same_structures.likenesses_of(connection, built.row.id, sorted(found)) if found else {}
 
 
 def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
     """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate."""
     where = rung.rules.position, rung.verifier.computation, built.subject.relaxed_file
-    structures = likenesses.relaxed_structures(connection, built.row.id, candidate_ids, *where)
+    structures = same_structures.relaxed_structures(connection, built.row.id, candidate_ids, *where)
     measured = evidence.measured_of(connection, [structure.evidence_id for structure in structures])
     skipped = {structure.candidate_id for structure in structures}
     found = set()
     for structure in structures:
         windows = _windows(connection, measured.get(structure.evidence_id, ()))
-        others = likenesses.similar_structures(
+        others = same_structures.similar_structures(
             connection, built.row.id, structure, *where, windows=windows, without=skipped, most=MAX_COMPARED
         )
         for other in others:
             distance = _distance(built, structure, other)
             if distance is not None:
-                likenesses.write(connection, built.row.id, rung.id, structure, other, distance)
+                same_structures.write(connection, built.row.id, rung.id, structure, other, distance)
                 found.add(structure.candidate_id)
                 break
         else:

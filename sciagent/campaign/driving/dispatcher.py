@@ -18,11 +18,11 @@ from sciagent.domain.states import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import patiently
+from sciagent.execution.worker.worker_slot import patiently
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
-from sciagent.verification.sandbox.processes import die_with
+from sciagent.verification.sandbox.process_trees import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0

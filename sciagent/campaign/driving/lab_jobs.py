@@ -23,11 +23,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.campaign.driving.session import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
-from sciagent.domain.lab import QUEUE
-from sciagent.domain.ladder import Position
+from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.ports import Choice
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, enough
 from sciagent.store.campaign_state import campaigns, standings

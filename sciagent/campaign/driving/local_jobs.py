@@ -9,13 +9,13 @@ from itertools import chain
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.session import Crew, DriverSession, LocalSlots, Pace, PlannedJob
+from sciagent.campaign.driving.driver_state import Crew, DriverSession, LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
-from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
-from sciagent.execution.worker.completing import (
+from sciagent.execution.worker.end_attempts import (
     JobEnding,
     JobResult,
     complete,

@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, decides, settle, settling_of
-from sciagent.campaign.driving.session import Crew, DriverSession, Pace, PlannedJob, Quota
+from sciagent.campaign.driving.driver_state import Crew, DriverSession, Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.ladder import Position
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import JobState, Standing, text_of
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings

@@ -17,22 +17,22 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_valida
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.checks import check_together, default_terminal, draft
-from sciagent.campaign.file.derived import DerivedSpec, canonical, register_all, with_derived
-from sciagent.campaign.file.goals import BudgetSpec, Count, GoalSpec, ObjectiveSpec
+from sciagent.campaign.file.derived_values import DerivedSpec, canonical, register_all, with_derived
+from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
+from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.rungs import SHARE, RungSpec, charges_of, find_verifier
-from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.subjects import SafetySpec, Standardise, SubjectName, check_part, reading_of, screened
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.chosen_units import shown_spec
+from sciagent.domain.display_units import shown_spec
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import text_of
 from sciagent.errors import did_you_mean
-from sciagent.inputs.document import Loc, read, read_text, show
 from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
+from sciagent.inputs.yaml_document import Loc, read, read_text, show
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_by_rung import SchedulerSpec

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sciagent.campaign.file.derived import DerivedSpec, check_calibrations, resolved
-from sciagent.campaign.file.goals import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
+from sciagent.campaign.file.derived_values import DerivedSpec, check_calibrations, resolved
+from sciagent.campaign.file.objectives_and_budget import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
 from sciagent.campaign.file.subjects import StandardiseSpec
 from sciagent.chemistry.subjects.registry import subject_names
-from sciagent.domain.derived import DerivedProperty
-from sciagent.domain.ladder import Tier
+from sciagent.domain.derived_properties import DerivedProperty
+from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import Faults, Part
 from sciagent.scheduling.rules import scheduler_class

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.tools.foreign_tools import function_name
-from sciagent.domain.text import address_fault
+from sciagent.domain.safe_text import address_fault
 from sciagent.inputs.validation import Faults, Part, fault
 
 MAX_SERVERS = 8

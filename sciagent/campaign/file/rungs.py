@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.file.goals import (
+from sciagent.campaign.file.lab_rung import DEFAULT_OPEN_TASKS, LabSpec
+from sciagent.campaign.file.objectives_and_budget import (
     CalibrateSpec,
     GateSpec,
     ObjectiveSpec,
@@ -21,14 +22,13 @@ from sciagent.campaign.file.goals import (
     fault_of,
     window_fault,
 )
-from sciagent.campaign.file.lab import DEFAULT_OPEN_TASKS, LabSpec
 from sciagent.domain import states
-from sciagent.domain.derived import DerivedProperty, is_derived
+from sciagent.domain.derived_properties import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
-from sciagent.domain.ladder import Tier
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.rung_position import Tier
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS

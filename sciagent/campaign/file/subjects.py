@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.file.goals import Finite
+from sciagent.campaign.file.objectives_and_budget import Finite
 from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
-from sciagent.chemistry.subjects.protonation import LIBRARY, MISSING
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
+from sciagent.chemistry.subjects.standardisation import LIBRARY, MISSING
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.document import kind_of
 from sciagent.inputs.validation import NAME, Faults, Part, check_path, fault
+from sciagent.inputs.yaml_document import kind_of
 
 if TYPE_CHECKING:
-    from sciagent.campaign.file.sources import OneProposerSpec, ProposerSpec
+    from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec
 
 
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"

@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.people import corrections
+from sciagent.campaign.people import import_corrections
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate, identifier_columns
-from sciagent.domain.chosen_units import Column
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
@@ -358,12 +358,12 @@ class _Writer:
 
     def _other_file(self, row: _Row, id_: int) -> int | None:
         """Returns the evidence of another file that the row supersedes; None if the files agree."""
-        others = corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
+        others = import_corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
         others = [other for other in others if other.id not in self.superseded_ids]
         self.superseded_ids |= {other.id for other in others}
         smiles = row.candidate.text
         name = self.path.name
-        return corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
+        return import_corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
 
 
 def _write(

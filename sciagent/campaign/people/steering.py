@@ -22,12 +22,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.opening import as_begun, create_or_open
 from sciagent.campaign.core.record import set_pending, settle_again
+from sciagent.campaign.core.verdicts import Place
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.campaign.file.goals import BudgetSpec
-from sciagent.campaign.people.resolving import Named
+from sciagent.campaign.file.objectives_and_budget import BudgetSpec
+from sciagent.campaign.people.find_candidate import Named
 from sciagent.campaign.people.verifying import complete_fast
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.cost import RESOURCE_UNITS, Cost

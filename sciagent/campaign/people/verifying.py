@@ -21,11 +21,11 @@ from pydantic import ValidationError
 
 from sciagent.campaign.core.build import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
 from sciagent.campaign.core.calibrating import fits_of
-from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked, run_directly
+from sciagent.campaign.core.verdicts import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.campaign.people.resolving import Named
+from sciagent.campaign.people.find_candidate import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.structure_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
@@ -33,8 +33,8 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.values import CalculatedCandidate, LadderAnswer, PropertyValue, RungAnswer, ShownValue
 from sciagent.domain.calibration import calibrated
 from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
-from sciagent.domain.chosen_units import Units, all_shown
 from sciagent.domain.directives import Verb
+from sciagent.domain.display_units import Units, all_shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.ports import ProposalIn

@@ -16,8 +16,8 @@ import numpy as np
 from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
-from sciagent.campaign.planning.inputs import (
+from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, warm_up
+from sciagent.campaign.planning.plan_inputs import (
     MAX_CORRELATION,
     OTHER_CORRELATION,
     UNKNOWN_CORRELATION,

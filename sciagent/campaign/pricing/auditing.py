@@ -20,8 +20,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
-from sciagent.domain.ladder import PaidIndex
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.audit import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced

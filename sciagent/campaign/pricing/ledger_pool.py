@@ -21,21 +21,21 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import Standing
-from sciagent.scheduling.arrays import Array, Mask
+from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
 from sciagent.store.campaign_state import standings
-from sciagent.store.results import candidates, laws, pooled
-from sciagent.verification.cost import cost_or_none
+from sciagent.store.results import candidates, laws, pooled_answers
+from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import BuiltLadder, BuiltRung
-    from sciagent.scheduling.aims import Aim, Aims
+    from sciagent.scheduling.payoff import Aim, Aims
 
 
 KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
@@ -74,7 +74,7 @@ class ObservationSchema:
 
 def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """Returns the schema; None if no rung up to the terminal one is paid, or none measures an objective."""
-    from sciagent.scheduling.aims import Aims
+    from sciagent.scheduling.payoff import Aims
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
     paid = tuple(r.rules.position for r in below if r in built.paid)
@@ -143,8 +143,8 @@ def _aim(
 ) -> Aim:
     """Returns the objective in terms of columns. Its hint comes from the highest lower rung that measures the property:
     from the prior that the verifier declares, or from the rung's gate."""
-    from sciagent.scheduling.aims import Aim
-    from sciagent.scheduling.law.hints import Hint
+    from sciagent.scheduling.law.rung_hints import Hint
+    from sciagent.scheduling.payoff import Aim
 
     *predicting_columns, deciding_column = columns
     lower_columns = []
@@ -476,12 +476,12 @@ class LedgerPool(CandidatePool):
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
-    ) -> dict[int, pooled.PooledValues | None]:
+    ) -> dict[int, pooled_answers.PooledValues | None]:
         rung = self._built.rungs[position]
         derived = [prop.settings_hash for prop in rung.spec.derived]
-        return pooled.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
+        return pooled_answers.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
-    def _write_answer(self, row: int, position: Position, values: pooled.PooledValues | None) -> None:
+    def _write_answer(self, row: int, position: Position, values: pooled_answers.PooledValues | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(self._columns):
             if observed.rung == position:

@@ -25,8 +25,8 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED
-from sciagent.domain.ladder import PaidIndex, Position
-from sciagent.scheduling.arrays import Array
+from sciagent.domain.rung_position import PaidIndex, Position
+from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.rules.priced import COST_SAMPLE, Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns

@@ -15,20 +15,20 @@ from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.proposing.at_once import BenchEntry, Runs
-from sciagent.campaign.proposing.newness import best_candidates
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
+from sciagent.campaign.proposing.proposal_novelty import best_candidates
+from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.domain.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.display_units import all_shown, show_window, unit_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.quantities import show
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
-from sciagent.store.database.parts import WHOLE, CandidatePart
-from sciagent.store.results import candidates, pooled
+from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.results import candidates, pooled_answers
 from sciagent.store.views import campaign_counts
 
 MANY = 4000  # number of latest proposals and candidates that are counted
@@ -145,7 +145,7 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
         if rung.is_fast and not rung.rules.is_terminal:
             continue
         derived = [prop.settings_hash for prop in rung.spec.derived]
-        known = pooled.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
+        known = pooled_answers.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
         for id_, row in known.items():
             lines[id_].append(values_line(built, rung, row.measured, row.outcome))
     return lines

@@ -15,12 +15,12 @@ from sciagent.agent.episode import Asking, Episode, EpisodeLimits, ModelAnswer, 
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.slots import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
+from sciagent.campaign.proposing.proposer_slots import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.domain.cost import Cost
-from sciagent.domain.text import storable
+from sciagent.domain.safe_text import storable
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow

@@ -6,8 +6,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent import models
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.sources import LlmSpec
-from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.campaign.file.proposers import LlmSpec
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies

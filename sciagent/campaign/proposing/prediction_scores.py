@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
-from sciagent.domain.ladder import Tier
+from sciagent.domain.display_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, convert
+from sciagent.domain.rung_position import Tier
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.candidates import rung_values
 from sciagent.store.views.episodes import PredictionMade, predictions_made

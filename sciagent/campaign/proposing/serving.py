@@ -10,12 +10,12 @@ from typing import Any
 
 from sciagent.agent.messages import Message, to_json
 from sciagent.agent.tools.calls import Toolbox, call_record
-from sciagent.agent.tools.offering import tools_of
+from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.slots import next_episode, turn_seed
+from sciagent.campaign.proposing.proposer_slots import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, trajectories, watermarks
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.learning import policies

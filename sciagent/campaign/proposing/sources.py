@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.file.sources import LlmSpec, OneProposerSpec, SeveralSpec
+from sciagent.campaign.file.proposers import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.domain.cost import Cost
 from sciagent.errors import UnknownNameError, UsageError
@@ -26,7 +26,7 @@ from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
-from sciagent.campaign.proposing.slots import ProposerSlot, ScriptSource, Source, TurnResult
+from sciagent.campaign.proposing.proposer_slots import ProposerSlot, ScriptSource, Source, TurnResult
 
 
 @dataclass

@@ -10,11 +10,16 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, record_derived
-from sciagent.campaign.core.judge import place
 from sciagent.campaign.core.record import log_blocked
 from sciagent.campaign.core.same_structure import find_likenesses
-from sciagent.campaign.proposing.at_once import BenchEntry, Runs, answer_at_once
-from sciagent.campaign.proposing.newness import best_candidates, measured_candidates, novelty_notes, remember_families
+from sciagent.campaign.core.verdicts import place
+from sciagent.campaign.proposing.proposal_novelty import (
+    best_candidates,
+    measured_candidates,
+    novelty_notes,
+    remember_families,
+)
+from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -22,7 +27,7 @@ from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.domain.ports import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.contacts import contacts, electronegativity
+from sciagent.chemistry.crystals.bonds import contacts, electronegativity
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 

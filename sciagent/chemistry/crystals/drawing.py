@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sciagent.chemistry.crystal import SYMPREC, Crystal
-from sciagent.chemistry.crystals.contacts import contacts, electronegativity, is_metal, radius
+from sciagent.chemistry.crystals.bonds import contacts, electronegativity, is_metal, radius
 
 Point = tuple[float, float, float]
 """x to the right, y upwards, and the distance towards the eye, in angstrom."""

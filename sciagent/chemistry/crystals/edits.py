@@ -31,9 +31,17 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals import moves
-from sciagent.chemistry.crystals.contacts import is_metal
-from sciagent.chemistry.crystals.places import ANY, CrystalLimits, CrystalPlace, PlaceKind, accepted, places, sites
+from sciagent.chemistry.crystals import edit_operations
+from sciagent.chemistry.crystals.bonds import is_metal
+from sciagent.chemistry.crystals.editable_places import (
+    ANY,
+    CrystalLimits,
+    CrystalPlace,
+    PlaceKind,
+    accepted,
+    places,
+    sites,
+)
 from sciagent.chemistry.crystals.prototypes import assignment_of, built, prototypes
 
 _ION = re.compile(r"([A-Z][a-z]?)(\d*)([+-])")
@@ -156,8 +164,15 @@ def _swap(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
     """Yields the structure in which the orbit and the orbit number `what` exchange their elements."""
     for other in places(crystal):
         if other.kind == "orbit" and str(other.number) == what and other.element != place.element:
-            yield moves.swapped(crystal.structure, place.sites, other.sites)
+            yield edit_operations.swapped(crystal.structure, place.sites, other.sites)
             return
+
+
+def _tilted(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
+    """Yields the structure with turned octahedra; nothing if the crystal is no cubic perovskite."""
+    structure = edit_operations.tilted(crystal.structure, what)
+    if structure is not None:
+        yield structure
 
 
 def _types(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
@@ -195,19 +210,19 @@ def _even(names: Iterable[str]) -> Options:
     return lambda crystal, place: weights
 
 
-_STRAINS = (*moves.STRAINS, *moves.SHEARS)
+_STRAINS = (*edit_operations.STRAINS, *edit_operations.SHEARS)
 _ALL = (
     CrystalEdit(
         "substitute", "element", ELEMENTS, "another element on all sites of one",
-        lambda c, p, what: [moves.substituted(c.structure, p.sites, what)], _partners,
+        lambda c, p, what: [edit_operations.substituted(c.structure, p.sites, what)], _partners,
     ),
     CrystalEdit(
         "substitute orbit", "orbit", ELEMENTS, "another element on one orbit",
-        lambda c, p, what: [moves.substituted(c.structure, p.sites, what)], _partners,
+        lambda c, p, what: [edit_operations.substituted(c.structure, p.sites, what)], _partners,
     ),
     CrystalEdit(
         "substitute half", "element", ELEMENTS, "another element in every other cell, ordered",
-        lambda c, p, what: moves.half_substituted(c.structure, p.element, what), _partners,
+        lambda c, p, what: edit_operations.half_substituted(c.structure, p.element, what), _partners,
     ),
     CrystalEdit(
         "change prototype", "cell", tuple(prototypes()), "the same elements in another structure type", _decorations,
@@ -218,23 +233,23 @@ _ALL = (
     ),
     CrystalEdit(
         "strain", "cell", _STRAINS, "another shape of the cell",
-        lambda c, p, what: [moves.strained(c.structure, what)], _even(_STRAINS),
+        lambda c, p, what: [edit_operations.strained(c.structure, what)], _even(_STRAINS),
     ),
     CrystalEdit(
-        "tilt", "cell", tuple(moves.TILTS), "turned octahedra in a cubic perovskite, by Glazer's symbol",
-        lambda c, p, what: [t for t in (moves.tilted(c.structure, what),) if t is not None], _even(moves.TILTS),
+        "tilt", "cell", tuple(edit_operations.TILTS), "turned octahedra in a cubic perovskite, by Glazer's symbol",
+        _tilted, _even(edit_operations.TILTS),
     ),
     CrystalEdit(
-        "polar shift", "element", tuple(moves.DIRECTIONS), "all atoms of one element moved along a direction",
-        lambda c, p, what: [moves.shifted(c.structure, p.sites, what)], _even(moves.DIRECTIONS),
+        "polar shift", "element", tuple(edit_operations.DIRECTIONS), "all atoms of one element moved along a direction",
+        lambda c, p, what: [edit_operations.shifted(c.structure, p.sites, what)], _even(edit_operations.DIRECTIONS),
     ),
     CrystalEdit(
         "remove orbit", "orbit", (), "an orbit left empty",
-        lambda c, p, what: [moves.without(c.structure, p.sites)], _removable,
+        lambda c, p, what: [edit_operations.without(c.structure, p.sites)], _removable,
     ),
     CrystalEdit(
         "fill void", "void", ELEMENTS, "an element in a void and its symmetric copies",
-        lambda c, p, what: [moves.with_atoms(c.structure, what, p.positions)], _fillings,
+        lambda c, p, what: [edit_operations.with_atoms(c.structure, what, p.positions)], _fillings,
     ),
 )  # fmt: skip
 NAMED: Mapping[str, CrystalEdit] = {edit.name: edit for edit in _ALL}

@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import Any
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
+from sciagent.chemistry.crystals.bonds import electronegativity
 from sciagent.chemistry.crystals.cells import MAX_CHARACTERS, NO_NEGATIVITY, bounded_crystal, crystal_of
-from sciagent.chemistry.crystals.contacts import electronegativity
 from sciagent.chemistry.crystals.prototypes import (
     REMEMBERED,
     Prototype,

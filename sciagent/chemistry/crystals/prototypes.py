@@ -40,8 +40,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.bonds import electronegativity
 from sciagent.chemistry.crystals.cells import CrystalSymmetry, analysis_folder, expanded, rescaled, symmetry_of
-from sciagent.chemistry.crystals.contacts import electronegativity
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 

@@ -137,7 +137,7 @@ class CrystalSubject(Subject):
         return Features(label, sha256(label.encode()).hexdigest(), crystal)
 
     def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
-        from sciagent.chemistry.crystals.likeness import likeness
+        from sciagent.chemistry.crystals.crystal_similarity import likeness
 
         crystal = candidate.bits
         return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
@@ -155,7 +155,7 @@ class CrystalSubject(Subject):
         return None if first is None or second is None else relaxed_distance(first, second)
 
     def structure(self, notation: str) -> StructureFingerprint | None:
-        from sciagent.chemistry.crystals.likeness import structure_of
+        from sciagent.chemistry.crystals.crystal_similarity import structure_of
 
         crystal = _read(notation)
         return None if crystal is None else structure_of(crystal)

@@ -9,9 +9,10 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import edits, named, parts
-from sciagent.chemistry.editing.edits import EditLimits, canonical
-from sciagent.chemistry.editing.named import NAMED_EDITS, Site
+from sciagent.chemistry.editing import graph_edits, molecule_parts
+from sciagent.chemistry.editing import named_edits as named
+from sciagent.chemistry.editing.graph_edits import EditLimits, canonical
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS, Site
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.base import EditSet
 from sciagent.domain.candidates import Candidate
@@ -24,8 +25,8 @@ class MoleculeEdits(EditSet):
     """Graph edits and crossovers of molecules."""
 
     named = NAMED_EDITS
-    operations = edits.OPERATIONS
-    crossovers = edits.CROSSOVERS
+    operations = graph_edits.OPERATIONS
+    crossovers = graph_edits.CROSSOVERS
     # common steps of synthesis are drawn most; edits of single atoms and bonds must first succeed
     shares = {
         "chain crossover": 4.0,
@@ -41,7 +42,7 @@ class MoleculeEdits(EditSet):
 
     @cached_property
     def tables_hash(self) -> str:
-        return content_hash({name: value for name, value in vars(parts).items() if name.isupper()})
+        return content_hash({name: value for name, value in vars(molecule_parts).items() if name.isupper()})
 
     def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> EditLimits:
         """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
@@ -69,14 +70,14 @@ class MoleculeEdits(EditSet):
         return None if heavy <= most else f"{heavy} heavy atoms are too many to edit; the limit is {most}"
 
     def mutate(self, text: str, rng: random.Random, operation: str, limits: EditLimits) -> str | None:
-        edited = edits.mutate(text, rng, operations=(operation,), limits=limits)
+        edited = graph_edits.mutate(text, rng, operations=(operation,), limits=limits)
         return None if edited is None else edited[0]
 
     def cross(
         self, parents: tuple[str, str], rng: random.Random, limits: EditLimits, operation: str | None = None
     ) -> tuple[str, str] | None:
-        operations = edits.CROSSOVERS if operation is None else (operation,)
-        return edits.crossover(*parents, rng, operations=operations, limits=limits)
+        operations = graph_edits.CROSSOVERS if operation is None else (operation,)
+        return graph_edits.crossover(*parents, rng, operations=operations, limits=limits)
 
     def group(self, text: str) -> str:
         return scaffold_of(text)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import date, datetime
 
 from sciagent.domain.answers.values import AnswerModel, CandidateName
-from sciagent.domain.ladder import Tier
+from sciagent.domain.rung_position import Tier
 from sciagent.domain.states import CampaignState
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 
 
 class DriverState(AnswerModel):

@@ -29,7 +29,7 @@ from sciagent.domain.candidates import Names, identifier_text, smiles_of, struct
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show, stated
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 
 
 class AnswerModel(BaseModel):

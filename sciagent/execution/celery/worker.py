@@ -31,7 +31,7 @@ from sciagent.execution.celery import messages
 from sciagent.execution.celery.messages import PREFIX, TASK, Broker
 from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner
+from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, workers
 from sciagent.store.job_queue.leases import LiveAttempt

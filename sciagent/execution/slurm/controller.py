@@ -21,10 +21,10 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, read
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
-from sciagent.execution.slurm.client import ElementState, ElementStatus, Slurm, Spool, spools
-from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
+from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task
+from sciagent.execution.slurm.job_arrays import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site import ResourceRequest, SiteProfile, choose_partition, need_of
-from sciagent.execution.worker import completing
+from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -152,7 +152,7 @@ class SlurmController(Executor):
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
         for job_id in external_jobs.free_reservations(connection, job_ids, lost):
             detail = "its element in the cluster never ran it"
-            completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
+            end_attempts.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
     def _release_forgotten(self, spooled_tokens: set[str]) -> None:
         """Release jobs whose controller died before it submitted their array.
@@ -233,7 +233,7 @@ class SlurmController(Executor):
             if len(group) == 1:
                 reason = Reason.NO_PARTITION
                 detail = str(error)
-                completing.give_up(connection, group[0].job_id, Outcome.BAD_ENVIRONMENT, reason, detail)
+                end_attempts.give_up(connection, group[0].job_id, Outcome.BAD_ENVIRONMENT, reason, detail)
                 return
             middle = len(group) // 2
             yield from self._placed(connection, group[:middle])

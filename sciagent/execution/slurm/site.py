@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from sciagent.domain.states import CORES, GPU, MOST_OTHERS, NAME
 from sciagent.errors import NoPartitionError
-from sciagent.inputs.document import read, read_text
 from sciagent.inputs.validation import Faults, fault, validated
+from sciagent.inputs.yaml_document import read, read_text
 
 RESERVED = (
     "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",

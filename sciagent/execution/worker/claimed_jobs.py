@@ -28,7 +28,7 @@ from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
 from sciagent.verification.availability import interpreter_of, unavailable
 from sciagent.verification.contract import BaseVerifier
-from sciagent.verification.cost import cost_or_none
+from sciagent.verification.cost_models import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits, Request
 

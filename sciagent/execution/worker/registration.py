@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
-from sciagent.execution.worker.completing import reap_expired
+from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases, workers
 from sciagent.store.job_queue.leases import LEASE_SECONDS, Claim, LiveAttempt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.lab.pages import api, form, sheets, tasks
+from sciagent.lab.pages import form, instrument_routes, sheets, tasks
 from sciagent.web.app import Feature
 
-FEATURE = Feature((tasks.pages, api.pages, form.pages, sheets.pages))
+FEATURE = Feature((tasks.pages, instrument_routes.pages, form.pages, sheets.pages))

@@ -20,11 +20,11 @@ from starlette.responses import FileResponse, Response
 
 from sciagent.domain.people import Right
 from sciagent.errors import UsageError
-from sciagent.lab.listing import LabAsked
+from sciagent.lab.task_list import LabAsked
 from sciagent.lab.typed_answers import mean_of, read_number
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
-from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.site import site_of
 
 MAX_FILE_BYTES = 25_000_000

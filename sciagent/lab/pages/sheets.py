@@ -21,19 +21,19 @@ from starlette.responses import Response
 
 from sciagent.campaign.core.build import Built
 from sciagent.chemistry.subjects.registry import structure_text, subject_of
-from sciagent.domain.lab import NOT_OBTAINED, read_code
+from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
-from sciagent.domain.text import read_id
+from sciagent.domain.safe_text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
-from sciagent.lab import answering, claiming
-from sciagent.lab.answering import LabEntry, Recorded
-from sciagent.lab.listing import LabTaskAnswer, TaskReader
+from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab.answers_to_evidence import LabEntry, Recorded
 from sciagent.lab.pages.form import TypedForm
+from sciagent.lab.task_list import LabTaskAnswer, TaskReader
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
-from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.site import site_of, to, visitor
 
 MAX_ROWS = 500
@@ -220,7 +220,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
             for row, built, task_id, entry in ready:
                 try:
                     with connection.begin_nested():
-                        done = answering.enter_here(connection, built, task_id, entry)
+                        done = answers_to_evidence.enter_here(connection, built, task_id, entry)
                 except SciagentError as error:
                     row.fault = str(error)
                     continue

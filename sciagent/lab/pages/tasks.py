@@ -17,15 +17,15 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
-from sciagent.domain.lab import NOT_OBTAINED, read_code
+from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
 from sciagent.domain.properties import properties
+from sciagent.domain.safe_text import read_id
 from sciagent.domain.states import JobState
-from sciagent.domain.text import read_id
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import answering, claiming
-from sciagent.lab.listing import LabTaskAnswer, TaskReader
+from sciagent.lab import answers_to_evidence, claiming
 from sciagent.lab.pages.form import LIMITS, TypedForm, kept
+from sciagent.lab.task_list import LabTaskAnswer, TaskReader
 from sciagent.lab.typed_answers import read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
@@ -37,7 +37,7 @@ from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.candidates import rung_answers
 from sciagent.web import visitors
-from sciagent.web.rules import Pages, RouteRule
+from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.site import in_words, said_of, site_of, task_of, texts, to, visitor, wants_json
 from sciagent.web.visitors import Visitor
 
@@ -324,7 +324,7 @@ def enter(request: Request, task: int) -> Response:
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         typed_texts = form.answer_texts(page.task.asks)
-        entry = answering.LabEntry(
+        entry = answers_to_evidence.LabEntry(
             typed_answer(typed_texts),
             typed_texts,
             visitor(request).who,
@@ -334,7 +334,7 @@ def enter(request: Request, task: int) -> Response:
             files=kept(site.ledger, request.state.form),
             seen=_seen(form),
         )
-        done = answering.enter(_built(request, page.task.campaign), task, entry)
+        done = answers_to_evidence.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
         status, text = said_of(error)
@@ -423,9 +423,9 @@ def review(request: Request, task: int) -> Response:
     seen = _seen(form) or 0
     try:
         if form.of("decision") == "accept":
-            answering.accept(built, task, who, seen)
+            answers_to_evidence.accept(built, task, who, seen)
         else:
-            answering.send_back(built, task, who, _reason(request), seen)
+            answers_to_evidence.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
@@ -439,13 +439,13 @@ def sign(request: Request, task: int) -> Response:
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    chosen = [meaning for meaning in answering.MEANINGS if meaning == fields.get("meaning")]
+    chosen = [meaning for meaning in answers_to_evidence.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")
     if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(fields)) or 0
-    answering.sign(_of(request), task, visitor(request).who, person.name, chosen[0], seen)
+    answers_to_evidence.sign(_of(request), task, visitor(request).who, person.name, chosen[0], seen)
     return to(f"/tasks/{task}")
 
 

@@ -19,19 +19,19 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
-from sciagent.domain.chosen_units import Units, unit_of
+from sciagent.domain.display_units import Units, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.states import Standing
-from sciagent.report.parts.agreement import MAX_CANDIDATES, SCALE_OF_ITS_METHOD, exact_values
+from sciagent.report.parts.rung_agreement import MAX_CANDIDATES, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
-from sciagent.scheduling.arrays import Array, Mask
+from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit import agreements, guard
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.results import laws
 from sciagent.store.views.campaign_counts import places
-from sciagent.store.views.queries import has_measured
+from sciagent.store.views.campaign_queries import has_measured
 
 MAX_DROPPED_SHARE = 0.1  # largest share of the true hits that may be dropped
 DECIDED_STANDINGS = (Standing.SETTLED, Standing.DROPPED)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, RewardGuards
-from sciagent.domain.text import cut
+from sciagent.domain.safe_text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.learning import rewards
+from sciagent.store.learning import reward_versions
 from sciagent.store.results.evidence import read_watermark
 
 DRAWN = 40  # policies in a chart: the latest ones
@@ -95,9 +95,9 @@ class PolicySection(NamedTuple):
 
 def policies(connection: Connection, row: CampaignRow) -> PolicySection | None:
     """Returns the guards of the last version of rewards; None without a version."""
-    version = rewards.last_of_campaign(connection, row.id, read_watermark(connection))
+    version = reward_versions.last_of_campaign(connection, row.id, read_watermark(connection))
     if version is None:
         return None
-    published = rewards.get(connection, version)
+    published = reward_versions.get(connection, version)
     guards = RewardGuards.model_validate(published.guards)
     return PolicySection(published.id, published.watermark, guards, policy_charts(guards.policies))

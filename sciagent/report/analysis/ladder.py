@@ -17,17 +17,17 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
-from sciagent.domain.chosen_units import Units, unit_of
+from sciagent.domain.display_units import Units, unit_of
 from sciagent.domain.evidence import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
-from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.candidates import named_order
+from sciagent.report.parts.rung_agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
 from sciagent.store.views import progress
-from sciagent.store.views.queries import booked_costs, has_measured, measured_by, reused_answers
+from sciagent.store.views.campaign_queries import booked_costs, has_measured, measured_by, reused_answers
 
 MAX_RUNG_CHARTS = 8  # charts of rung against rung
 MAX_IMPORTED_CHARTS = 24  # charts of imported values against a rung

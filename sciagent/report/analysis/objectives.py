@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from markupsafe import escape
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.chosen_units import unit_of
+from sciagent.domain.display_units import unit_of
 from sciagent.domain.properties import properties
-from sciagent.domain.text import cut
+from sciagent.domain.safe_text import cut
 from sciagent.report.analysis.ladder import limits
 from sciagent.report.parts.charts import COLOURS, Window, contexted, draw_limits, figure, svg
 from sciagent.report.parts.wording import with_unit, words

@@ -20,9 +20,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read, stated_in
 from sciagent.domain.answers.status import ProposerResults
-from sciagent.domain.chosen_units import Units, unit_of
-from sciagent.domain.ladder import Tier
+from sciagent.domain.display_units import Units, unit_of
 from sciagent.domain.properties import properties
+from sciagent.domain.rung_position import Tier
 from sciagent.report.parts.wording import after_number, cost, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views.episodes import (

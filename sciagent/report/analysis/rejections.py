@@ -14,7 +14,7 @@ from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results.candidates import names_of
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_queries
 
 EXAMPLE = 160  # characters of a proposed text
 DETAIL = 480  # characters of a detail
@@ -48,7 +48,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
     labels = {r.position: r.name for r in ladder}
     kind = row.spec["subject"]
-    fallen = queries.rejection_reasons(connection, row, list(named_order(row.spec)))
+    fallen = campaign_queries.rejection_reasons(connection, row, list(named_order(row.spec)))
     names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
     return [
         _rejection(
@@ -60,7 +60,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = queries.unread_proposals(connection, row)
+    groups = campaign_queries.unread_proposals(connection, row)
     kind = row.spec["subject"]
     names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
     return [
@@ -91,6 +91,6 @@ def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, A
     """Returns (time, event, payload) of the start and end of each driver of the campaign."""
     events = []
     for kind in ("driver_started", "ended"):
-        for at, payload in queries.events(connection, row, kind, limit=50)[1]:
+        for at, payload in campaign_queries.events(connection, row, kind, limit=50)[1]:
             events.append((at, words(kind), payload))
     return sorted(events, key=lambda event: event[0])

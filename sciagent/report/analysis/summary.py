@@ -16,11 +16,11 @@ from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, P
 from sciagent.domain.states import CampaignState
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.live import time_left
-from sciagent.report.parts.agreement import decided_by_opinion
 from sciagent.report.parts.candidates import Card, Table
+from sciagent.report.parts.rung_agreement import decided_by_opinion
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.views.queries import Passage
+from sciagent.store.views.campaign_queries import Passage
 
 if TYPE_CHECKING:
     from sciagent.report.analysis.ladder import Compared, Spending

@@ -30,11 +30,11 @@ from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError
 from sciagent.report.analysis.ladder import RungProvenance, of_rungs
 from sciagent.report.export import parquet
-from sciagent.report.export.sheet import series_files, write_csv
-from sciagent.report.page.build import page
-from sciagent.report.parts import table
+from sciagent.report.export.spreadsheets import series_files, write_csv
+from sciagent.report.page.html_page import page
+from sciagent.report.parts import export_rows
 from sciagent.report.parts.candidates import MAX_CARDS
-from sciagent.report.parts.table import PAGE_ROWS
+from sciagent.report.parts.export_rows import PAGE_ROWS
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.ledger import ArtifactStore
@@ -384,7 +384,7 @@ class _Crate:
                 measurementTechnique=column.level,
                 description=column.description,
             )
-            for column in table.columns(self.connection, self.row)
+            for column in export_rows.columns(self.connection, self.row)
         ]
         entities["evidence"]["variableMeasured"] = _plain(measured)
         return entities["evidence"]
@@ -398,7 +398,7 @@ class _Crate:
         entities = []
         folder.mkdir()
         for candidate in best:
-            stored = table.geometry(self.artifacts, answers.get(candidate.id, []))
+            stored = export_rows.geometry(self.artifacts, answers.get(candidate.id, []))
             if stored is None:
                 continue
             text, file_format, answer = stored

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.parts.table import (
+from sciagent.report.parts.export_rows import (
     FIXED_COLUMNS,
     PROPOSAL_COLUMNS,
     Entry,

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import crps, read, stated_in
-from sciagent.domain.chosen_units import Units, shown_quantity, unit_of
-from sciagent.domain.ladder import Tier
+from sciagent.domain.display_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
+from sciagent.domain.rung_position import Tier
 from sciagent.report.analysis.proposers import in_words
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words

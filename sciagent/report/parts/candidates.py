@@ -16,9 +16,9 @@ from sciagent.domain.answers.values import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.states import Standing
-from sciagent.report.parts.margins import contradiction, margins, method_errors
+from sciagent.report.parts.export_rows import geometry
+from sciagent.report.parts.margins_to_limits import contradiction, margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
-from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.ledger import ArtifactStore

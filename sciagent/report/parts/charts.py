@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sciagent.domain.text import cut
-from sciagent.report.parts.agreement import Pair
+from sciagent.domain.safe_text import cut
+from sciagent.report.parts.rung_agreement import Pair
 from sciagent.report.parts.wording import cost_unit
+from sciagent.store.views.campaign_queries import Passage
 from sciagent.store.views.progress import ProgressStep
-from sciagent.store.views.queries import Passage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.safe_text import cut
 from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesCurve, read_series
-from sciagent.domain.text import cut
 from sciagent.errors import SciagentError
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 from sciagent.store.database.ledger import ArtifactStore

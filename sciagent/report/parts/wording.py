@@ -17,7 +17,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
-from sciagent.domain.text import one_line
+from sciagent.domain.safe_text import one_line
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.rewards.credit.returns import Numbers, plus
+from sciagent.rewards.credit.returns_and_baselines import Numbers, plus
 
 
 def advantages(

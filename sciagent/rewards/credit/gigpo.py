@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from sciagent.rewards.credit import outcome
-from sciagent.rewards.credit.returns import Group, mean_of, plus, returns
+from sciagent.rewards.credit.returns_and_baselines import Group, mean_of, plus, returns
 
 
 def advantages(rewards: Group, states: Sequence[Sequence[Hashable]], weight: float = 1.0) -> list[list[float | None]]:

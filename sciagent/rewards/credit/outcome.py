@@ -7,7 +7,7 @@ division by a standard deviation.
 
 from __future__ import annotations
 
-from sciagent.rewards.credit.returns import Group, above_others, outcome_of
+from sciagent.rewards.credit.returns_and_baselines import Group, above_others, outcome_of
 
 
 def advantages(rewards: Group) -> list[list[float | None]]:

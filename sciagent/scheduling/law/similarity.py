@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.arrays import Array, RowIndices
-from sciagent.scheduling.law.process import Real, squared_distance
+from sciagent.scheduling.array_types import Array, RowIndices
+from sciagent.scheduling.law.gaussian_process import Real, squared_distance
 
 if TYPE_CHECKING:
     from sciagent.chemistry.fingerprint import StructureFingerprint

@@ -21,13 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.objectives import Valuation
-from sciagent.scheduling.aims import Aims, Errors, Fit, expected_answers, questions
-from sciagent.scheduling.arrays import Array, Mask, RowIndices
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.dynamic_programme import PRICES, solve_price
-from sciagent.scheduling.indices import (
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.array_types import Array, Mask, RowIndices
+from sciagent.scheduling.candidate_indices import (
     CandidateGroup,
     Evaluated,
     Plans,
@@ -38,10 +35,13 @@ from sciagent.scheduling.indices import (
     predict_indices,
     select_best_predicted,
 )
-from sciagent.scheduling.law.hints import Padded, hinted, made_up
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.dynamic_programme import PRICES, solve_price
+from sciagent.scheduling.law.answer_transforms import TruthTransform
+from sciagent.scheduling.law.rung_hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Order, Similarity
-from sciagent.scheduling.law.stack import Law, Stack
-from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.law.stacked_law import Law, Stack
+from sciagent.scheduling.payoff import Aims, Errors, Fit, expected_answers, questions
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, still_learning, whole_ladders
 
 # largest fraction of the spend for lessons: before a rung with few answers beside a terminal one, and before others

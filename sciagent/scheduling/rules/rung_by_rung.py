@@ -12,9 +12,9 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex, Tier
+from sciagent.domain.rung_position import PaidIndex, Tier
 from sciagent.inputs.validation import Part
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 FIRST = PaidIndex(0)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, RowIndices
+from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 
 # terminal answers before the first law

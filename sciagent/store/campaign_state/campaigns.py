@@ -15,10 +15,10 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import derived
+from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.calibration import Fits, in_use
-from sciagent.domain.chosen_units import Units, shown_spec
+from sciagent.domain.display_units import Units, shown_spec
 from sciagent.domain.evidence import Computation
 from sciagent.domain.properties import properties
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition

@@ -12,8 +12,8 @@ from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c
 _UPDATE_ONE = sa.update(t.campaign_candidate).where(

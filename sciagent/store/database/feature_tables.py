@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
-from sciagent.store.database.table_parts import (
+from sciagent.store.database.table_definitions import (
     Id,
     Json,
     Key,

@@ -31,7 +31,7 @@ from sciagent.store.database.feature_tables import (
     tool_set,
     training_use,
 )
-from sciagent.store.database.table_parts import (
+from sciagent.store.database.table_definitions import (
     Id,
     Json,
     Key,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import lab
+from sciagent.domain import lab_messages
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.inputs import settings
 from sciagent.store.database import tables as t
@@ -236,7 +236,7 @@ def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
 def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
     """Attempts of workers, not of people, on jobs of the campaign. The jobs are locked."""
     j = t.job.c
-    return _live(connection, j.campaign_id == campaign_id, j.queue != lab.QUEUE)
+    return _live(connection, j.campaign_id == campaign_id, j.queue != lab_messages.QUEUE)
 
 
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import lab
+from sciagent.domain import lab_messages
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import CORES, GPU, JobState, Standing, read
@@ -52,7 +52,7 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     j = t.job.c
     withdrawn = connection.execute(
         sa.update(t.job)
-        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue != lab.QUEUE)
+        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue != lab_messages.QUEUE)
         .values(queue=None, external=None, updated_at=db_now(connection))
         .returning(j.id)
     )

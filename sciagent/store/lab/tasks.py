@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LabCounts
-from sciagent.domain.lab import QUEUE
+from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import insert_or_ignore

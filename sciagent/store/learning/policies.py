@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore

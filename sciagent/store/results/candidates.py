@@ -16,11 +16,11 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate, Names
-from sciagent.domain.text import storable
+from sciagent.domain.safe_text import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_or_ignore
+from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.parts import WHOLE, CandidatePart
 
 MAX_ALIAS = 4096
 _CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.derived import DERIVED_VERIFIER, VERSION
+from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence import (
     UNCERTAINTY_KIND,
     Computation,
@@ -22,7 +22,7 @@ from sciagent.domain.evidence import (
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
-from sciagent.domain.text import storable
+from sciagent.domain.safe_text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many, insert_or_ignore

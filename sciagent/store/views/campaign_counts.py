@@ -16,10 +16,10 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
 from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Verdict
+from sciagent.domain.rung_position import Tier
+from sciagent.domain.safe_text import one_line
 from sciagent.domain.states import CampaignState, JobState, Standing
-from sciagent.domain.text import one_line
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
     NO_STATE,
@@ -31,8 +31,8 @@ from sciagent.store.campaign_state.campaigns import (
     slurm_warning,
 )
 from sciagent.store.database import tables as t
+from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c

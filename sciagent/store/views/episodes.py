@@ -20,7 +20,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.queries import stream, with_proposer
+from sciagent.store.views.campaign_queries import stream, with_proposer
 
 _CC = t.campaign_candidate.c
 _P = t.proposal.c

@@ -24,18 +24,19 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError
 from sciagent.rewards.episode_rewards import reward_rows
-from sciagent.rewards.expectations import RewardLaw
 from sciagent.rewards.publishing import RewardedEpisode, RewardedTurn, check_scheduler, law_of, shown_turn
-from sciagent.rewards.spec import RewardSpec, load_rewards
+from sciagent.rewards.reward_spec import RewardSpec, load_rewards
+from sciagent.rewards.unanswered_values import RewardLaw
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, groups, rewards
+from sciagent.store.learning import episodes, rollout_groups
+from sciagent.store.learning import reward_versions as rewards
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.environment.desk import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
-from sciagent.training.environment.statements import EpisodeRequest, shown, stated_answer, stated_call
-from sciagent.training.rollouts.drive import obstacle
-from sciagent.training.rollouts.groups import EnvironmentTask, EpisodeReply, OpenedEpisode
+from sciagent.training.environment.client_statements import EpisodeRequest, shown, stated_answer, stated_call
+from sciagent.training.environment.open_episodes import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
+from sciagent.training.rollouts.campaign_rollouts import obstacle
+from sciagent.training.rollouts.open_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 
 
 class RewardReader:
@@ -75,11 +76,11 @@ class RewardReader:
             episode = episodes.by_number(connection, built.row.id, number)
             if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
-            group = groups.by_id(connection, episode.group_id)
+            group = rollout_groups.by_id(connection, episode.group_id)
             alone = alone or group.size == 1 or group.state != "complete"
             ids = [episode.id]
             if not alone:
-                ids = [sibling.id for sibling in groups.siblings(connection, group.id)]
+                ids = [sibling.id for sibling in rollout_groups.siblings(connection, group.id)]
             law = self._law_of(connection, as_of)
             rows = reward_rows(built, connection, self._spec, law, as_of, ids)
             turns = episodes.turns_of(connection, [episode.id], as_of)[episode.id]

@@ -20,28 +20,28 @@ from ruamel.yaml import YAML
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyClient, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
-from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.sources import source_of, start_policy
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.inputs.document import read, read_text
 from sciagent.inputs.settings import user
+from sciagent.inputs.yaml_document import read, read_text
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import asked_about
-from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
-from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
+from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
 MAX_PROPOSALS = 50  # for each verification; an arm that needs more ends before its verifications are used
 MAX_NAME_LENGTH = 64  # characters of a campaign's name

@@ -18,15 +18,21 @@ from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.models import Model
-from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import SciagentError
 from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, training
+from sciagent.store.learning import policies, training_records
+from sciagent.training.evaluation.arm_comparison import compared
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, PlannedCampaign, fault_of, planned
-from sciagent.training.evaluation.figures import compared
-from sciagent.training.evaluation.spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec, EvaluationAnswer
-from sciagent.training.evaluation.worker import answer, line_of
+from sciagent.training.evaluation.evaluation_spec import (
+    SCRIPTED,
+    ArmSpec,
+    EvaluatedCampaign,
+    EvaluateSpec,
+    EvaluationAnswer,
+)
+from sciagent.training.evaluation.evaluation_worker import answer, line_of
 
 Answer = Mapping[str, Any]
 PAUSE_SECONDS = 1.0  # after a campaign that another process runs
@@ -133,7 +139,7 @@ class Pool:
 
     def _start_worker(self) -> subprocess.Popen[str]:
         """Starts a worker. It has a session of its own, so that Ctrl-C reaches only this process, which stops it."""
-        command = [sys.executable, "-m", "sciagent.training.evaluation.worker"]
+        command = [sys.executable, "-m", "sciagent.training.evaluation.evaluation_worker"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
         process = subprocess.Popen(command, **pipes)
         url = self._ledger.url.render_as_string(hide_password=False)
@@ -270,4 +276,6 @@ class Evaluation:
                 if arm in answer.arms:
                     identity = PolicyIdentity(model.policy, IN_PROCESS, model.sha256)
                     policy_ids[arm] = policies.enter(connection, identity)
-            return training.enter(connection, self._spec.model_dump(mode="json"), answer_json, policy_ids, user())
+            return training_records.enter(
+                connection, self._spec.model_dump(mode="json"), answer_json, policy_ids, user()
+            )

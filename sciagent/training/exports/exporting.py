@@ -15,7 +15,8 @@ from typing import NamedTuple
 from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.training.building import table
-from sciagent.training.datasets import ExportedDataset, check_empty
+from sciagent.training.dataset_results import ExportedDataset, check_empty
+from sciagent.training.exports.export_source import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.exports.formats import (
     huggingface,
     skyrl_conversations,
@@ -26,7 +27,6 @@ from sciagent.training.exports.formats import (
     verl_conversations,
     verl_tokens,
 )
-from sciagent.training.exports.source import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]

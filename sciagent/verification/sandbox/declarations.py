@@ -4,8 +4,8 @@ separate process.
 A declaration that ends its process, never ends or needs too much memory fails like one that raises an exception, and
 the driver continues. Verifiers that ship with sciagent run theirs in the driver, since a call here takes 0.1 ms more.
 
-The process is `python -m sciagent.verification.sandbox.declaring FD`. The verifiers run in a child of it, so one
-that stops or kills its parent process does not harm the driver.
+The process is `python -m sciagent.verification.sandbox.declaration_process FD`. The verifiers run in a child of it, so
+one that stops or kills its parent process does not harm the driver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sciagent.chemistry.subjects.registry import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import SciagentError
 from sciagent.verification.contract import BaseVerifier
-from sciagent.verification.sandbox.processes import MARKER, MarkedProcess
+from sciagent.verification.sandbox.process_trees import MARKER, MarkedProcess
 
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20

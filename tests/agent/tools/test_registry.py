@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.tools.offering import tools_of
+from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
 from tests.support.memory_bench import MemoryBench
 from tests.support.subjects import MOLECULES

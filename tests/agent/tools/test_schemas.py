@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.offering import tools_of
+from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.registry import call_schema
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from tests.support.subjects import MOLECULES
 
 TOOLS = {tool.name: tool for tool in tools_of(MOLECULES)}

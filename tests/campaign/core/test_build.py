@@ -14,7 +14,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.cost import Cost
 from sciagent.store.database.ledger import Ledger
-from sciagent.verification.cost import CostModel
+from sciagent.verification.cost_models import CostModel
 from sciagent.verification.sandbox.host import Limits
 from tests.support.campaigns import write_campaign
 

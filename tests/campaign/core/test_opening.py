@@ -16,7 +16,7 @@ from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.people.verifying import verify_one
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.store.database.ledger import Ledger
 from tests.support.typed import told

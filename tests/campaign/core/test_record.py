@@ -18,7 +18,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
-from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

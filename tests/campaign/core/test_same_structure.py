@@ -14,7 +14,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.resolving import Named
+from sciagent.campaign.people.find_candidate import Named
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 from sciagent.domain.cost import Cost
@@ -25,9 +25,9 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
-from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
+from sciagent.rewards.candidate_states import states
 from sciagent.rewards.contract import Settlement
-from sciagent.rewards.states import states
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

@@ -14,12 +14,12 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.rewards.policy_guards import show_guards
 from sciagent.rewards.publishing import publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
-from sciagent.training.rollouts.drive import no_source
+from sciagent.training.rollouts.campaign_rollouts import no_source
 from tests.support.watched import BETTER, CONTROL, GAMING, HONEST, TEXT, opened, roll_out
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -13,12 +13,12 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people.importing import import_file
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import UsageError
 from sciagent.report.analysis import ladder
 from sciagent.report.answers import best
-from sciagent.report.parts import table
+from sciagent.report.parts import export_rows
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 
@@ -93,8 +93,8 @@ def test_a_campaign_is_calibrated_stored_and_calibrated_again(folder: Path) -> N
     assert sum(hit for *_, hit in shown(built).values()) > sum(hit for *_, hit in shown(plain).values())
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "fitted")
-        columns = [column for column in table.columns(connection, row) if column.property == "logp"]
-        [entry, *_] = table.entries(connection, row, columns)
+        columns = [column for column in export_rows.columns(connection, row) if column.property == "logp"]
+        [entry, *_] = export_rows.entries(connection, row, columns)
     assert [(c.rung, c.level) for c in columns] == [("checks", "RDKit + linear fit, n = 8"), ("imported", "experiment")]
     assert ("checks", "logp") in entry.values
     assert {m.level.label for a in entry.answers for m in a.measured if a.rung == "checks"} == {"RDKit"}  # raw

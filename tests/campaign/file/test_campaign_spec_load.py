@@ -244,7 +244,7 @@ PATHS = [(key,) for key in CampaignSpec.model_fields] + [
 def test_any_value_anywhere_is_read_or_refused_with_a_place(
     folder: Path, path: tuple[str | int, ...], value: object
 ) -> None:
-    from sciagent.inputs.document import read
+    from sciagent.inputs.yaml_document import read
 
     whole = read(CAMPAIGN).data
     here = whole

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.file.sources import LlmSpec
+from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.errors import SpecError
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people.importing import ImportReport, import_file
-from sciagent.domain.chosen_units import Column
+from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError

@@ -15,7 +15,7 @@ from sciagent.campaign.core.opening import create_or_open, open_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.resolving import Named, resolve
+from sciagent.campaign.people.find_candidate import Named, resolve
 from sciagent.campaign.people.verifying import add
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb

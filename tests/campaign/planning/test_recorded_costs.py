@@ -15,8 +15,8 @@ import pytest
 
 from sciagent.campaign.people.verifying import rungs_for
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.scheduling.arrays import Array
-from sciagent.verification.cost import ninetieth, typical
+from sciagent.scheduling.array_types import Array
+from sciagent.verification.cost_models import ninetieth, typical
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "scheduling" / "live.csv.gz"
 

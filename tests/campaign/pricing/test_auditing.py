@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
-from sciagent.campaign.driving.dispatch import _decide
+from sciagent.campaign.driving.choices_to_jobs import _decide
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
@@ -20,7 +20,7 @@ from sciagent.domain.ports import Choice
 from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
 from sciagent.report.analysis.audit import audit, population
-from sciagent.report.page.build import page
+from sciagent.report.page.html_page import page
 from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings

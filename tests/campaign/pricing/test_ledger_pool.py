@@ -14,18 +14,18 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
-from sciagent.campaign.pricing.in_turn import purchasing_of
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.priced_campaign import priced_campaign
-from sciagent.campaign.pricing.pricing import Pricing
+from sciagent.campaign.pricing.priced_scheduler import Pricing
+from sciagent.campaign.pricing.scheduler_choice import purchasing_of
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState, Standing
-from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.scheduling.law.similarity import order_of
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
@@ -174,7 +174,7 @@ def test_a_campaign_to_learn_from_must_be_there(tmp_path: Path) -> None:
 
 
 def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
-    from sciagent.campaign.people.resolving import resolve
+    from sciagent.campaign.people.find_candidate import resolve
     from sciagent.campaign.people.steering import hold, release
 
     built = opened(tmp_path, molecules=SMALL[:6], dft=1)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.policies.endpoint import GRAMMAR
-from sciagent.agent.trace import recorded_calls
+from sciagent.agent.training_rows import recorded_calls
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

@@ -8,11 +8,11 @@ import pytest
 
 from sciagent.agent.models import Model, add_folder
 from sciagent.campaign.proposing.named_policies import named_model, with_model
-from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
-from sciagent.training.rollouts.drive import model_spec, policy_of
+from sciagent.training.rollouts.campaign_rollouts import model_spec, policy_of
 from tests.support.tiny_model import write_tiny_model
 from tests.training.rollouts.rolled import TEXT, seeded
 

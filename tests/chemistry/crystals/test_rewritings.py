@@ -13,7 +13,7 @@ from pymatgen.core import Lattice, Structure
 from pymatgen.io.cif import CifWriter
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.contacts import is_metal
+from sciagent.chemistry.crystals.bonds import is_metal
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, prototypes, same
 

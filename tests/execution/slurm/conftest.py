@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.client import ElementStatus, Slurm, Spool, spools
+from sciagent.execution.slurm.job_arrays import ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site import SiteProfile
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 

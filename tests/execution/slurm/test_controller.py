@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
-from sciagent.execution.slurm.client import spools
+from sciagent.execution.slurm.array_element import ElementTask
 from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element, grouped
-from sciagent.execution.slurm.element import ElementTask
+from sciagent.execution.slurm.job_arrays import spools
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import NoPartitionError, SpecError, UsageError
-from sciagent.execution.slurm.client import render
+from sciagent.execution.slurm.job_arrays import render
 from sciagent.execution.slurm.site import (
     RESERVED,
     AbsolutePath,

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
 from sciagent.execution.worker.registration import reap
-from sciagent.execution.worker.runner import Runner
+from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.build import Built
-from sciagent.lab import answering, claiming
-from sciagent.lab.listing import TaskReader
+from sciagent.lab import answers_to_evidence, claiming
 from sciagent.lab.pages.tasks import TaskPage, read_task
+from sciagent.lab.task_list import TaskReader
 from sciagent.store.lab import tasks
 from tests.lab import conftest as lab
-from tests.lab.test_answering import entry, task_ids
+from tests.lab.test_answers_to_evidence import entry, task_ids
 
 make = lab.make
 
@@ -21,10 +21,10 @@ def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
     assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last == 0 and page.latest is None
     assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"
     assert [each.code for each in page.vials] == [vial.code]
-    answering.enter(built, first, entry("4.31 eV"))
+    answers_to_evidence.enter(built, first, entry("4.31 eV"))
     page = page_of(built, first)
     assert page.waiting is not None and page.waiting.who == "anna" and page.last == page.waiting.id
-    answering.send_back(built, first, "ben", "which lamp?")
+    answers_to_evidence.send_back(built, first, "ben", "which lamp?")
     page = page_of(built, first)
     assert page.waiting is None and page.latest is not None and page.latest.who == "anna" and page.last > page.latest.id
 

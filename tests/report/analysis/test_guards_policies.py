@@ -9,9 +9,9 @@ import pytest
 
 from sciagent.domain.answers.guards import ControlCheck, GuardEstimate, PolicyGuards
 from sciagent.report.analysis.guards import policies, policy_charts
-from sciagent.report.page.build import page
+from sciagent.report.page.html_page import page
 from sciagent.rewards.publishing import publish
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from tests.support.guarded import guards_of

@@ -17,7 +17,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
 from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
 from sciagent.report.analysis.summary import against_imported
-from sciagent.report.export import sheet
+from sciagent.report.export import spreadsheets
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
@@ -85,7 +85,7 @@ def test_statistics_of_imported_values_equal_those_that_pandas_computes_from_the
 ) -> None:
     made.place(5, Standing.DROPPED, 1, verdict="fail", depth=1, score=0.5)  # r2's value is of another campaign
     with made.ledger.read() as connection, (tmp_path / "all.csv").open("w", encoding="utf-8", newline="") as file:
-        sheet.write_csv(connection, made.row, file)
+        spreadsheets.write_csv(connection, made.row, file)
     frame = pd.read_csv(tmp_path / "all.csv")
     for rung, compared in comparisons(made).items():
         pair = frame[["imported.solvation_free_energy [eV]", f"{rung}.solvation_free_energy [eV]"]].dropna()

@@ -8,9 +8,9 @@ import pytest
 
 from sciagent.report.analysis import proposers
 from sciagent.report.answers import status
-from sciagent.report.page.build import page
+from sciagent.report.page.html_page import page
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import hostile_elements
+from tests.report.page.test_html_page import hostile_elements
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked

@@ -12,8 +12,8 @@ import pandas
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.report.export import parquet, sheet
-from sciagent.report.parts import table
+from sciagent.report.export import parquet, spreadsheets
+from sciagent.report.parts import export_rows
 from tests.support.reported import HIGH, Maker
 
 
@@ -37,7 +37,7 @@ def test_parquet_keeps_units_and_levels_in_its_schema(told: Maker, tmp_path: Pat
 
 def test_parquet_is_written_in_row_groups(told: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "GROUP_ROWS", 5)
-    monkeypatch.setattr(table, "PAGE_ROWS", 3)
+    monkeypatch.setattr(export_rows, "PAGE_ROWS", 3)
     path = tmp_path / "a.parquet"
     with told.ledger.read() as connection:
         assert parquet.candidate_rows(connection, told.row).write(path) == 12
@@ -65,7 +65,11 @@ def test_proposals_hold_what_could_not_be_read_too(told: Maker, tmp_path: Path) 
     frame = pandas.read_parquet(path)
     bad = frame[frame["status"] == "refused"].iloc[0]
     assert (bad["text"], bad["reason"], bad["proposer"], bad["turn"]) == ("C1CC", "unparsable", "evolve", 3)
-    rows = list(csv.DictReader(written(told, tmp_path / "p.csv", partial(sheet.write_csv, proposed=True)).open()))
+    rows = list(
+        csv.DictReader(written(told, tmp_path / "p.csv", partial(spreadsheets.write_csv, proposed=True)).open())
+    )
     assert [r["text"] for r in rows] == frame["text"].tolist()
-    lines = written(told, tmp_path / "p.jsonl", partial(table.write_jsonl, proposed=True)).read_text().splitlines()
+    lines = (
+        written(told, tmp_path / "p.jsonl", partial(export_rows.write_jsonl, proposed=True)).read_text().splitlines()
+    )
     assert [json.loads(line)["status"] for line in lines] == frame["status"].tolist()

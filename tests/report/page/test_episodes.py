@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.report.page import episodes
-from sciagent.report.page.build import write_episodes
+from sciagent.report.page.html_page import write_episodes
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import HOSTILE, hostile_elements
+from tests.report.page.test_html_page import HOSTILE, hostile_elements
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked

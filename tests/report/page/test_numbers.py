@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Level
-from sciagent.report.page.build import page
+from sciagent.report.page.html_page import page
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence

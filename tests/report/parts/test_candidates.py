@@ -11,8 +11,8 @@ import pytest
 
 from sciagent.domain.states import Standing
 from sciagent.report.answers import best
-from sciagent.report.export.sheet import write_excel
-from sciagent.report.parts import candidates, table
+from sciagent.report.export.spreadsheets import write_excel
+from sciagent.report.parts import candidates, export_rows
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table
 from sciagent.store.campaign_state import campaigns
@@ -57,7 +57,7 @@ def test_card_table_export_and_best_show_replicates_pooled(own_ledger: Ledger, t
         ladder = campaigns.rungs(connection, made.row.id)
         [card] = cards(connection, made.row, ladder, made.ledger.artifacts, 1)
         shown = page_table(connection, made.row, ladder)
-        first = next(table.entries(connection, made.row, table.columns(connection, made.row)))
+        first = next(export_rows.entries(connection, made.row, export_rows.columns(connection, made.row)))
         answer = best(connection, made.row, 1)[0].values["homo_lumo_gap"]
     pooled = pytest.approx(4.4)  # of 4.3 and 4.5 with equal uncertainties; their scatter is the larger one
     cell = shown.rows[0][10 + [column[0] for column in shown.columns].index("r2")]
@@ -115,7 +115,7 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
         ] == (expected)
         assert [row[1] for row in page_table(connection, made.row, ladder).rows][:5] == expected
         lines = io.StringIO()
-        assert table.write_jsonl(connection, made.row, lines, hits=True) == 5
+        assert export_rows.write_jsonl(connection, made.row, lines, hits=True) == 5
         assert [json.loads(line)["text"] for line in lines.getvalue().splitlines()] == expected
         write_excel(connection, made.row, tmp_path / "a.xlsx", "smiles,utility")
         first = hits_best_first(connection, made.row, 0, 2)

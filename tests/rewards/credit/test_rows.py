@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.agent.trace import Join, RecordedCall, linearise
-from sciagent.rewards.credit import rtg
+from sciagent.agent.training_rows import Join, RecordedCall, linearise
+from sciagent.rewards.credit import return_to_go
 
 WORDS, WIDTH = 12, 5
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ def test_loss_and_gradient_stay_the_same() -> None:
     assert linearised.joins[Join.REALIGN] == 1
     assert linearised.joins[Join.FORK] == 1
     assert len(linearised.rows) == 3
-    [by_turn] = rtg.advantages([[0.5, -1.0, 0.0, 2.0, 0.25, 1.0]])
+    [by_turn] = return_to_go.advantages([[0.5, -1.0, 0.0, 2.0, 0.25, 1.0]])
 
     whole = [
         loss_and_gradient(

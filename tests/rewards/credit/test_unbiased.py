@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.rewards.credit import marginal, outcome, rtg
-from sciagent.rewards.credit.marginal import Find
-from sciagent.rewards.credit.returns import Group
+from sciagent.rewards.credit import marginal_contribution, outcome, return_to_go
+from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit.returns_and_baselines import Group
 
 SIBLINGS, TURNS = 8, 6
 GO_ON = 0.6  # probability; its logit is the only parameter of the policy
@@ -67,9 +67,9 @@ def errors(found: NDArray[np.float64], exact: float) -> float:
 @pytest.mark.parametrize("reward", [0.3, -0.3])
 def test_where_the_policy_decides_when_to_stop_returns_to_go_have_no_bias(reward: float) -> None:
     exact = exact_gradient(reward)
-    by_estimator = {e: sampled_gradients(e, reward, 2500) for e in (rtg.advantages, outcome.advantages)}
+    by_estimator = {e: sampled_gradients(e, reward, 2500) for e in (return_to_go.advantages, outcome.advantages)}
     assert all(errors(found, exact) < 4 for found in by_estimator.values())
-    assert by_estimator[rtg.advantages].std() < by_estimator[outcome.advantages].std()
+    assert by_estimator[return_to_go.advantages].std() < by_estimator[outcome.advantages].std()
     assert errors(sampled_gradients(centred_turn_by_turn, reward, 2500), exact) > 10
 
 
@@ -87,14 +87,14 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
     siblings, turns = 3, 2
     exact = np.zeros(3)
     for picks in itertools.product(range(3), repeat=siblings * turns):
-        together = marginal.worth(find for [find] in finds(picks))
+        together = marginal_contribution.worth(find for [find] in finds(picks))
         assert together is not None
         score = sum(np.eye(3)[pick] - CHANCES for pick in picks)
         exact += np.prod(CHANCES[list(picks)]) * together * score
     rng, found, own = np.random.default_rng(2), [], []
     for picks in rng.choice(3, p=CHANCES, size=(4000, siblings, turns)):
         group = [finds(episode) for episode in picks]
-        credit = marginal.advantages(group, [[COST] * turns] * siblings)
+        credit = marginal_contribution.advantages(group, [[COST] * turns] * siblings)
         alone = outcome.advantages([[f.value for [f] in episode] for episode in group])
         scores = np.eye(3)[picks] - CHANCES
         found.append(np.einsum("stc,st->c", scores, np.array(credit, dtype=float)))
@@ -106,14 +106,14 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
 
 def test_a_candidate_of_a_sibling_earns_nothing_and_an_undecided_scaffold_leaves_others_decided() -> None:
     shared, other = Find("a", ("ring",), 1.0), Find("x", ("cage",), None)
-    assert marginal.advantages([[[shared]], [[shared]]], [[0.25], [0.0]]) == [[-0.25], [0.0]]
-    assert marginal.advantages([[[shared]], [[other]]], [[0.0], [0.0]]) == [[1.0], [None]]
+    assert marginal_contribution.advantages([[[shared]], [[shared]]], [[0.25], [0.0]]) == [[-0.25], [0.0]]
+    assert marginal_contribution.advantages([[[shared]], [[other]]], [[0.0], [0.0]]) == [[1.0], [None]]
 
 
 def test_families_that_a_candidate_joins_are_compared_together() -> None:
     ring, cage, both = Find("a", ("ring",), 1.0), Find("b", ("cage",), 0.8), Find("c", ("ring", "cage"), 0.5)
-    assert marginal.worth([ring, cage, both]) == pytest.approx(1.0 + 0.8 + 0.25)
-    [_, [own]] = marginal.advantages([[[ring]], [[both, cage]]], [[0.0], [0.0]])
+    assert marginal_contribution.worth([ring, cage, both]) == pytest.approx(1.0 + 0.8 + 0.25)
+    [_, [own]] = marginal_contribution.advantages([[[ring]], [[both, cage]]], [[0.0], [0.0]])
     assert own == pytest.approx(0.8 + 0.25)
     undecided = Find("d", ("cage",), None)
-    assert marginal.advantages([[[ring]], [[both]], [[undecided]]], [[0.0]] * 3)[0] == [None]
+    assert marginal_contribution.advantages([[[ring]], [[both]], [[undecided]]], [[0.0]] * 3)[0] == [None]

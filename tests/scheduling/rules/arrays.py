@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.rules.rung_by_rung import Waiting
 
 NAN = float("nan")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.ladder import PaidIndex, Tier
+from sciagent.domain.rung_position import PaidIndex, Tier
 from sciagent.scheduling.rules.best_rung import BestRung, BestRungSpec
 from sciagent.scheduling.rules.rung_by_rung import PaidLadder
 from tests.scheduling.rules.arrays import NAN, waiting

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.lottery import Lottery

@@ -7,15 +7,15 @@ import sqlalchemy as sa
 
 from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.directives import Verb
-from sciagent.domain.policies import PolicyIdentity
-from sciagent.store.campaign_state import campaigns, directives, likenesses, trajectories, watermarks
-from sciagent.store.campaign_state.likenesses import RelaxedStructure
+from sciagent.domain.policy_identity import PolicyIdentity
+from sciagent.store.campaign_state import campaigns, directives, same_structures, trajectories, watermarks
+from sciagent.store.campaign_state.same_structures import RelaxedStructure
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import policies, training
+from sciagent.store.learning import policies, training_records
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -62,7 +62,7 @@ def full(ledger: Ledger) -> Ledger:
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         [evidence_id] = evidence.record(connection, [made])
         structure = RelaxedStructure(candidate_id, "CH4", evidence_id, "a" * 64)
-        likenesses.write(connection, row.id, rung_id, structure, structure, 0.01)
+        same_structures.write(connection, row.id, rung_id, structure, structure, 0.01)
         spend.book_many(connection, [spend.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})])
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
         spend.observe_costs(connection, [spend.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
@@ -127,7 +127,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     connection.execute(t.reward.insert().values(given))
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
-    evaluation = training.enter(connection, {}, {}, {"trained": policy}, "me")
+    evaluation = training_records.enter(connection, {}, {}, {"trained": policy}, "me")
     policies.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
     policies.pin(connection, campaign_id, "", "production", policy)
 

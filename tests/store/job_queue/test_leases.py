@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import LedgerError
-from sciagent.execution.worker.completing import give_back, reap_driver, reap_expired
+from sciagent.execution.worker.end_attempts import give_back, reap_driver, reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain import states
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.execution.worker.completing import reap_expired
+from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.lab import QUEUE
+from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, groups, policies, rewards
+from sciagent.store.learning import episodes, policies, reward_versions, rollout_groups
 from sciagent.store.views.episodes import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -25,16 +25,16 @@ READS: dict[str, Callable[[Any, int], object]] = {
     "what imported values cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10, [("gap", "measured")]),
     "what evidence cost": lambda c, i: episodes.shares(c, [1, 2]),
     "what computations cost": lambda c, i: episodes.of_computations(c, PAID, [1, 2], 10),
-    "the last group": lambda c, i: groups.last_number(c, i),
-    "open groups": lambda c, i: groups.of_campaign(c, i, "open"),
-    "siblings": lambda c, i: groups.siblings(c, 1),
-    "counts of groups": lambda c, i: groups.counts(c, [1, 2]),
+    "the last group": lambda c, i: rollout_groups.last_number(c, i),
+    "open groups": lambda c, i: rollout_groups.of_campaign(c, i, "open"),
+    "siblings": lambda c, i: rollout_groups.siblings(c, 1),
+    "counts of groups": lambda c, i: rollout_groups.counts(c, [1, 2]),
     "policies of episodes": lambda c, i: policies.of_episodes(c, [1, 2]),
-    "the last version of a description": lambda c, i: rewards.last(c, i, "a" * 64),
-    "the last version of a campaign": lambda c, i: rewards.last_of_campaign(c, i, 10),
-    "rewards of a version": lambda c, i: rewards.of_version(c, 1),
-    "rewards of an episode": lambda c, i: rewards.of_version(c, 1, [1]),
-    "places of turns": lambda c, i: rewards.places(c, i),
+    "the last version of a description": lambda c, i: reward_versions.last(c, i, "a" * 64),
+    "the last version of a campaign": lambda c, i: reward_versions.last_of_campaign(c, i, 10),
+    "rewards of a version": lambda c, i: reward_versions.of_version(c, 1),
+    "rewards of an episode": lambda c, i: reward_versions.of_version(c, 1, [1]),
+    "places of turns": lambda c, i: reward_versions.places(c, i),
     "turns of an episode": lambda c, i: trajectories.turns(c, 1),
     "proposals of an episode": lambda c, i: list(episode_proposals(c, 1)),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.policies import IN_PROCESS, PolicyIdentity
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.answers.values import plain
-from sciagent.domain.text import REPLACEMENT
+from sciagent.domain.safe_text import REPLACEMENT
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent import Campaign
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment
 from tests.training.environment.served import FAST, REWARDS

@@ -12,7 +12,7 @@ import pytest
 from sciagent.domain.directives import Verb
 from sciagent.errors import EpisodeError, StaleLeaseError
 from sciagent.rewards.publishing import publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment, LadderEpisode

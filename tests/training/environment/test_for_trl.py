@@ -14,7 +14,7 @@ import pytest
 
 from sciagent.agent.episode import SYSTEM
 from sciagent.rewards.publishing import publish, show
-from sciagent.rewards.spec import load_rewards
+from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment
 from sciagent.training.environment.for_trl import TrlLadder

@@ -11,8 +11,8 @@ from sciagent.agent.messages import Sampling
 from sciagent.agent.models import add_folder, find
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, OneByOne, planned
-from sciagent.training.evaluation.spec import load_evaluation
-from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.evaluation.evaluation_spec import load_evaluation
+from sciagent.training.rollouts.random_edits import ScriptedPolicy
 from tests.support.tiny_model import write_tiny_model
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.file.sources import EvolveSpec, LlmSpec, PluginSpec
+from sciagent.campaign.file.proposers import EvolveSpec, LlmSpec, PluginSpec
 from sciagent.errors import SpecError, UsageError
 from sciagent.training.evaluation.campaign_runs import PlannedCampaign, planned
-from sciagent.training.evaluation.spec import load_evaluation
+from sciagent.training.evaluation.evaluation_spec import load_evaluation
 
 
 def first(recipe: Path, arm: str, version: str = "") -> PlannedCampaign:

@@ -16,7 +16,7 @@ from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation import evaluating
 from sciagent.training.evaluation.evaluating import Evaluation
-from sciagent.training.evaluation.spec import EvaluatedCampaign, load_evaluation
+from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, load_evaluation
 from tests.training.evaluation.test_evaluating import evaluated
 
 
@@ -31,7 +31,7 @@ def test_several_processes_find_what_one_finds(recipe: Path, tmp_path: Path) -> 
 
 def test_a_worker_ends_with_its_stdin(tmp_path: Path) -> None:
     told = json.dumps({"url": str(Ledger(str(tmp_path / "sciagent.db")).url), "artifacts": str(tmp_path)})
-    command = [sys.executable, "-m", "sciagent.training.evaluation.worker"]
+    command = [sys.executable, "-m", "sciagent.training.evaluation.evaluation_worker"]
     done = subprocess.run(command, input=told + "\n", text=True, capture_output=True, timeout=60, check=True)
     assert done.stdout == ""
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.policies.templates import prompt_ids
+from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.exports.exporting import export
-from sciagent.training.reading import TrainingCampaign
+from sciagent.training.read_turns import TrainingCampaign
 from tests.support.environments import TRL, interpreter, run
 from tests.support.exported import four_siblings, write_datasets
 from tests.support.tiny_model import write_tiny_model

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from sciagent.cli.main import main
-from sciagent.training.learner import state
+from sciagent.training.learner import run_state
 
 calls: Iterator[int] = iter(range(1, 1000))
-save = state.RunFolder.save
+save = run_state.RunFolder.save
 
 
-def killed(self: state.RunFolder, learner: Any, step: int) -> None:
+def killed(self: run_state.RunFolder, learner: Any, step: int) -> None:
     if next(calls) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     save(self, learner, step)
 
 
 if __name__ == "__main__":
-    state.RunFolder.save = killed  # type: ignore[method-assign]
+    run_state.RunFolder.save = killed  # type: ignore[method-assign]
     main()

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from sciagent.training.learner.rows import TrainingRow
-from sciagent.training.learner.step import Learner
+from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.training_step import Learner
 
 CONTEXT = 6
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.agent.policies.constrained import packed
-from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
-from sciagent.training.learner.step import Learner
+from sciagent.agent.policies.schema_tokens import packed
+from sciagent.training.learner.learner_rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
+from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import CriticSettings, LearnerSettings
 
 pytestmark = pytest.mark.long

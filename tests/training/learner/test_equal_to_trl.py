@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.training.learner.step import Learner
+from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import LearnerSettings
 from tests.support.environments import TRL, interpreter, run
 from tests.training.learner.made_rows import gradient, sampled_rows

@@ -13,11 +13,11 @@ import pytest
 
 from sciagent.agent import models
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import loading, running, state
-from sciagent.training.learner.step import Learner
+from sciagent.training.learner import model_loading, run_state, training_run
+from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import TrainingSettings
-from tests.training.learner.test_running import run, weights
-from tests.training.learner.test_running import run_settings as run_settings
+from tests.training.learner.test_training_run import run, weights
+from tests.training.learner.test_training_run import run_settings as run_settings
 
 pytestmark = [pytest.mark.long, pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 
@@ -40,10 +40,10 @@ def at_call(n: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 PLACES: dict[str, tuple[Any, str, int]] = {
     "in the update": (Learner, "gradient", 5),
-    "between update and checkpoint": (state.RunFolder, "save", 2),
-    "while a checkpoint is written": (state.os, "fsync", 3),
-    "between update and publishing": (loading, "write_weights", 1),
-    "between the weights and the ledger": (loading, "publish", 1),
+    "between update and checkpoint": (run_state.RunFolder, "save", 2),
+    "while a checkpoint is written": (run_state.os, "fsync", 3),
+    "between update and publishing": (model_loading, "write_weights", 1),
+    "between the weights and the ledger": (model_loading, "publish", 1),
 }
 
 
@@ -53,7 +53,7 @@ def killed(run_settings: TrainingSettings, ledger: Ledger, place: tuple[Any, str
     child = os.fork()
     if child == 0:
         setattr(owner, name, at_call(n, getattr(owner, name)))
-        running.train(run_settings, None, lambda step, of: None)
+        training_run.train(run_settings, None, lambda step, of: None)
         os._exit(0)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL

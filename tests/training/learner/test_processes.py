@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from sciagent.agent import models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import running
+from sciagent.training.learner import training_run
 from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.settings import TrainingSettings
 from tests.support.vllm import ROOT
@@ -79,7 +79,7 @@ def run_settings(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingSettings:
 
 def alone(run_settings: TrainingSettings, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
     told = list[TrainedStep]()
-    return running.train(run_settings, ledger, lambda step, of: told.append(step)), told
+    return training_run.train(run_settings, ledger, lambda step, of: told.append(step)), told
 
 
 def same_weights(run_settings: TrainingSettings, other: TrainingSettings) -> None:

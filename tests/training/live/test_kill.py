@@ -16,16 +16,16 @@ from sciagent import Campaign
 from sciagent.agent import models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import training
-from sciagent.training.learner import loading, state
-from sciagent.training.learner.step import Learner
-from sciagent.training.live import waves
-from sciagent.training.live.engines import LearnersPolicy
-from sciagent.training.live.running import train_live
-from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.store.learning import training_records
+from sciagent.training.learner import model_loading, run_state
+from sciagent.training.learner.training_step import Learner
+from sciagent.training.live import group_waves
+from sciagent.training.live.live_run import train_live
+from sciagent.training.live.sampling_engines import LearnersPolicy
+from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.settings import LiveSettings
-from tests.training.live.test_running import run, settings_for, used, written
-from tests.training.live.test_running import tiny as tiny
+from tests.training.live.test_live_run import run, settings_for, used, written
+from tests.training.live.test_live_run import tiny as tiny
 
 TEXT = """
 campaign: {name}
@@ -44,12 +44,12 @@ workers: 1
 PLACES: dict[str, tuple[Any, str, int]] = {
     "while sampling": (LearnersPolicy, "answers", 4),
     "before a turn of the second campaign is written": (RolloutRunner, "write", 4),
-    "between rollouts and rewards": (waves, "publish_groups", 3),
+    "between rollouts and rewards": (group_waves, "publish_groups", 3),
     "in the update": (Learner, "gradient", 2),
-    "between update and checkpoint": (state.RunFolder, "save", 2),
-    "while a checkpoint is written": (state.os, "fsync", 6),
-    "between the checkpoint and the uses": (training, "write", 3),
-    "between update and publishing": (loading, "write_weights", 1),
+    "between update and checkpoint": (run_state.RunFolder, "save", 2),
+    "while a checkpoint is written": (run_state.os, "fsync", 6),
+    "between the checkpoint and the uses": (training_records, "write", 3),
+    "between update and publishing": (model_loading, "write_weights", 1),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
@@ -20,10 +20,10 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts.drive import model_spec, seed_source
-from sciagent.training.rollouts.groups import RolloutPlan
-from sciagent.training.rollouts.runner import RolloutRunner
-from sciagent.training.rollouts.scripted import ScriptedPolicy
+from sciagent.training.rollouts.campaign_rollouts import model_spec, seed_source
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import RolloutPlan
+from sciagent.training.rollouts.random_edits import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

@@ -19,13 +19,13 @@ from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
 from sciagent.domain.ports import ProposalIn
 from sciagent.rewards.publishing import RewardedEpisode, publish, show
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts import snapshot
-from sciagent.training.rollouts.groups import RolloutPlan
-from sciagent.training.rollouts.side_by_side import FastRungs
-from sciagent.training.rollouts.snapshot import EpisodeMemory, SnapshotBench
+from sciagent.training.rollouts import campaign_snapshot
+from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench
+from sciagent.training.rollouts.open_groups import RolloutPlan
+from sciagent.training.rollouts.parallel_tool_calls import FastRungs
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import (
     PLAN,
@@ -144,7 +144,7 @@ def test_two_siblings_with_one_candidate_earn_the_same_and_both_pay_for_it(built
 
 def test_best_lists_the_episodes_own_candidate_once_the_inline_rung_has_answered(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
-        frozen = snapshot.take(connection, built)
+        frozen = campaign_snapshot.take(connection, built)
     memory, rungs = EpisodeMemory(), FastRungs(built, worker)
 
     def bench() -> SnapshotBench:

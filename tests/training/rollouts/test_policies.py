@@ -14,17 +14,17 @@ from sciagent.agent.messages import NO_TOKENS
 from sciagent.agent.models import add_folder
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.trace import Join, behaviour_of, linearise, recorded_calls
+from sciagent.agent.training_rows import Join, behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.build import Built
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import groups as group_rows
 from sciagent.store.learning import policies
-from sciagent.training.rollouts.drive import policy_of
-from sciagent.training.rollouts.groups import RolloutPlan
-from sciagent.training.rollouts.runner import RolloutRunner
+from sciagent.store.learning import rollout_groups as group_rows
+from sciagent.training.rollouts.campaign_rollouts import policy_of
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.support.chat_server import ChatServer, calls
 from tests.support.tiny_model import write_tiny_model

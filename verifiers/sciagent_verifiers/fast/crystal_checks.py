@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
-from sciagent.chemistry.crystals.contacts import is_metal, shortest_contact
+from sciagent.chemistry.crystals.bonds import is_metal, shortest_contact
 from sciagent.chemistry.crystals.prototypes import Assignment, assignment_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import (
@@ -28,8 +28,8 @@ from sciagent.domain.properties import (
     properties,
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
-from sciagent_verifiers.base import CrystalVerifier, no_crystal, refused
 from sciagent_verifiers.fast.compounds.compositions import known_elements, scarcity, tolerance_factors
+from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
 
 FORMULA = Level(method="formula")
 CELL = Level(method="cell as proposed")
@@ -87,7 +87,7 @@ class CrystalChecks(CrystalVerifier):
     tier = Tier.FAST
     Settings = CrystalChecksSettings
     settings: CrystalChecksSettings
-    preload = ("pymatgen.core", "sciagent.chemistry.crystals.contacts")
+    preload = ("pymatgen.core", "sciagent.chemistry.crystals.bonds")
     engines = ("pymatgen-core",)
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:

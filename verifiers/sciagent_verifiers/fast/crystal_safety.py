@@ -10,13 +10,18 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.cost import Cost
-from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.rung_position import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.base import CrystalVerifier, no_crystal, refused
 from sciagent_verifiers.fast.compounds.compositions import known_elements
-from sciagent_verifiers.fast.hazards.crystal_screen import CrystalRule, crystal_rule, crystal_rule_names, screen_crystal
+from sciagent_verifiers.fast.hazards.crystal_hazards import (
+    CrystalRule,
+    crystal_rule,
+    crystal_rule_names,
+    screen_crystal,
+)
+from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200

@@ -33,7 +33,7 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )  # fmt: skip
-from sciagent_simulators.powder.pattern import ENDINGS, PreparedPattern, prepared, read_pattern
+from sciagent_simulators.powder.measured_pattern import ENDINGS, PreparedPattern, prepared, read_pattern
 from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit, fitted_series
 from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of
 

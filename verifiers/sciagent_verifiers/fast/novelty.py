@@ -13,10 +13,10 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
 from sciagent.verification.contract import Refusal, StructureFile
-from sciagent_verifiers.base import no_crystal
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
 from sciagent_verifiers.fast.reference_novelty import Neighbour, NoveltySettings, NoveltyVerifier
+from sciagent_verifiers.per_candidate import no_crystal
 
 
 class MoleculeNoveltySettings(NoveltySettings):

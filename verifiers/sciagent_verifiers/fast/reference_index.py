@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from sciagent.chemistry.canonical_drawing import normalise, parent, rdkit_messages
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
-from sciagent.chemistry.standardise import normalise, parent, rdkit_messages
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.verification.contract import StructureFile
 from sciagent_verifiers.fast.reference_novelty import Neighbour, ReferenceFolder

@@ -22,8 +22,8 @@ from pydantic import Field, model_validator
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.ladder import Tier
 from sciagent.domain.properties import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
+from sciagent.domain.rung_position import Tier
 from sciagent.errors import InputFileError
 from sciagent.inputs.settings import cache_folder
 from sciagent.verification.contract import (
@@ -36,7 +36,7 @@ from sciagent.verification.contract import (
     Settings,
     SimulatorError,
 )
-from sciagent_verifiers.base import SingleVerifier, refused
+from sciagent_verifiers.per_candidate import SingleVerifier, refused
 
 LOCK_SECONDS = 3600.0
 log = logging.getLogger(__name__)

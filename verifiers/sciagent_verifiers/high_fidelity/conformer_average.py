@@ -19,7 +19,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Finding, Property, Reason, Refusal
 from sciagent_simulators.conformers import (
@@ -34,7 +34,7 @@ from sciagent_simulators.conformers import (
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.low_conformers import RELAXED_ALIKE, degeneracies, is_achiral, low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
-from sciagent_verifiers.base import Calculation, Spread
+from sciagent_verifiers.per_candidate import Calculation, Spread
 
 ROOM_TEMPERATURE = 298.15  # K
 KINDS = {

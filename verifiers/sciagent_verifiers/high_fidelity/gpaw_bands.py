@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
 from sciagent.verification.contract import (
     Context,
@@ -36,7 +36,7 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
-from sciagent_simulators.periodic.calculation import (
+from sciagent_simulators.periodic.gpaw_calculation import (
     CYCLES,
     EMPTY_BANDS,
     FUNCTIONAL,
@@ -46,7 +46,7 @@ from sciagent_simulators.periodic.calculation import (
     Protocol,
     compute,
 )
-from sciagent_simulators.periodic.sampling import (
+from sciagent_simulators.periodic.k_points import (
     SEMICORE,
     VALENCE,
     energy_error,
@@ -56,7 +56,7 @@ from sciagent_simulators.periodic.sampling import (
     open_shells,
 )
 from sciagent_simulators.programs.running import MPIEXEC
-from sciagent_verifiers.simulation.force_field import ForceFieldSettings
+from sciagent_verifiers.simulation.force_field_base import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
 DEFAULT_FMAX = 0.05  # eV/angstrom
@@ -104,7 +104,7 @@ class ForceFieldCell(ForceFieldSettings):
         import torch
 
         from sciagent_simulators.potentials.potential import available_device, load_potential
-        from sciagent_simulators.potentials.relaxing import relax
+        from sciagent_simulators.potentials.relax_batches import relax
 
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None

@@ -23,7 +23,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Proper
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
-from sciagent_verifiers.high_fidelity.density_functional import (
+from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE,
     DIFFUSE_DEFAULT,
     Basis,

@@ -7,7 +7,7 @@ from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import single_point
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctional, DensityFunctionalSettings
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.6, TOTAL_ENERGY: 0.03}

@@ -11,7 +11,7 @@ from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import HARTREE
-from sciagent_verifiers.high_fidelity.density_functional import (
+from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE_DEFAULT,
     Basis,
     DensityFunctional,

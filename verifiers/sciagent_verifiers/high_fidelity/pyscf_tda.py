@@ -10,7 +10,7 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.high_fidelity.density_functional import (
+from sciagent_verifiers.high_fidelity.density_functional_base import (
     NONLOCAL,
     DensityFunctional,
     DensityFunctionalSettings,

@@ -20,13 +20,13 @@ from sciagent_simulators.pyscf_relax import pyscf_hessian
 from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
-from sciagent_verifiers.high_fidelity.density_functional import (
+from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE,
     NONLOCAL,
     DensityFunctional,
     DensityFunctionalSettings,
 )
-from sciagent_verifiers.thermal import (
+from sciagent_verifiers.thermochemistry_settings import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,

@@ -13,7 +13,7 @@ from sciagent_simulators.programs.xtb import CREST, crest
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
-from sciagent_verifiers.programs.self_consistent_field import ProgramVerifier, with_output
+from sciagent_verifiers.programs.program_verifiers import ProgramVerifier, with_output
 
 
 class CrestConformersSettings(EnsembleSettings):

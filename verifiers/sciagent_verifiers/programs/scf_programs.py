@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN, GAUSSIAN_SCF, NOT_HERE
 from sciagent_simulators.programs.orca import ORCA, ORCA_SCF
-from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
+from sciagent_verifiers.programs.program_verifiers import ProgramScfSettings, SelfConsistentField
 
 
 class OrcaScf(SelfConsistentField):

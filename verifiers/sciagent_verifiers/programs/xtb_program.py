@@ -9,7 +9,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Settin
 from sciagent_simulators.programs.xtb import XTB, GfnLevel, xtb
 from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol
-from sciagent_verifiers.programs.self_consistent_field import ProgramVerifier
+from sciagent_verifiers.programs.program_verifiers import ProgramVerifier
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID
 
 

@@ -38,8 +38,8 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
-from sciagent.verification.files import content_of
-from sciagent_verifiers.fast.descriptors import functions
+from sciagent.verification.setting_files import content_of
+from sciagent_verifiers.fast.molecule_descriptors import functions
 
 MAX_CRITERIA = 12
 MAX_GRADE = 10
@@ -127,7 +127,7 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     """Returns the mapping in a YAML file, unvalidated. Raises ValueError for an invalid file.
 
     shown: the file's name in messages. sha256: the file's hash, so that an edited file is read again."""
-    from sciagent.inputs.document import read, read_text, report
+    from sciagent.inputs.yaml_document import read, read_text, report
 
     try:
         document = read(read_text(Path(path)), "a rubric", "name: NAME")

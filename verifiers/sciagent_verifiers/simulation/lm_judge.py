@@ -24,13 +24,13 @@ from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, seed_of
-from sciagent.domain.ladder import Tier
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
-from sciagent.domain.text import address_fault
+from sciagent.domain.rung_position import Tier
+from sciagent.domain.safe_text import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.base import MoleculeVerifier
+from sciagent_verifiers.per_candidate import MoleculeVerifier
 from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
 
@@ -134,7 +134,7 @@ class LmJudge(MoleculeVerifier):
     settings: JudgeSettings
     opinion = True
     reusable = False
-    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.descriptors", "ruamel.yaml")
+    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.molecule_descriptors", "ruamel.yaml")
     engines = ("openai", "transformers", "torch")
 
     @classmethod

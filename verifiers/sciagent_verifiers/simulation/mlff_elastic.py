@@ -9,8 +9,8 @@ from sciagent.domain.properties import BULK_MODULUS, VOLUME_PER_ATOM
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.potentials.potential import Potential
-from sciagent_simulators.potentials.relaxing import STRAINS, Relaxed, StateFit, equations_of_state
-from sciagent_verifiers.simulation.force_field import ForceField, ForceFieldSettings
+from sciagent_simulators.potentials.relax_batches import STRAINS, Relaxed, StateFit, equations_of_state
+from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings
 
 STEPS_AT_A_VOLUME = 5
 

@@ -25,7 +25,7 @@ from sciagent.domain.properties import (
     FORMATION_ENERGY,
     VOLUME_PER_ATOM,
 )  # fmt: skip
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import (
     Context,
@@ -53,8 +53,8 @@ from sciagent_simulators.potentials.potential import (
     potential_factory,
     spread,
 )
-from sciagent_simulators.potentials.relaxing import Relaxed, evaluate
-from sciagent_verifiers.simulation.force_field import ForceField, ForceFieldSettings, structure_of
+from sciagent_simulators.potentials.relax_batches import Relaxed, evaluate
+from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 MAX_BYTES = 200_000_000
 

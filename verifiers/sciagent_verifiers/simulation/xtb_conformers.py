@@ -9,7 +9,7 @@ from sciagent.domain.evidence import seed_of
 from sciagent.verification.contract import Context, Cost, Finding
 from sciagent_simulators.conformers import KCAL, n_conformers_to_embed, resolved, search
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
-from sciagent_verifiers.simulation.tight_binding import TightBinding
+from sciagent_verifiers.simulation.tight_binding_base import TightBinding
 
 
 class XtbConformersSettings(EnsembleSettings):

@@ -14,7 +14,7 @@ from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import IPEA_SHIFT, Ion, check_relaxation, difference, ionised, relaxed
 from sciagent_verifiers.method_errors import XTB_IP_EA
-from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
+from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repeatability, TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}

@@ -8,13 +8,13 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.domain.unset import omitted_if_unset
+from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import XtbResult, single_point
 from sciagent_verifiers.method_errors import XTB_SINGLEPOINT
-from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding, second_opinion
+from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repeatability, TightBinding, second_opinion
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENERGY: 0.016}

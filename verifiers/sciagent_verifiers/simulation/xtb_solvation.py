@@ -15,7 +15,7 @@ from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametris
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.method_errors import XTB_SOLVATION
-from sciagent_verifiers.simulation.tight_binding import (
+from sciagent_verifiers.simulation.tight_binding_base import (
     OTHER_METHOD,
     REPEATABILITY,
     GfnMethod,

@@ -15,8 +15,8 @@ from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, ionised, relax
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
-from sciagent_verifiers.simulation.tight_binding import TightBinding
-from sciagent_verifiers.thermal import (
+from sciagent_verifiers.simulation.tight_binding_base import TightBinding
+from sciagent_verifiers.thermochemistry_settings import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Measured
-from sciagent.domain.lab import AskedQuantity, LabAnswer, LabForm
+from sciagent.domain.lab_messages import AskedQuantity, LabAnswer, LabForm
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.exports.source import DatasetFolder, write_split
-from sciagent.training.splits import SPLITS
+from sciagent.training.exports.export_source import DatasetFolder, write_split
+from sciagent.training.task_splits import SPLITS
 
 USAGE = """
 With `datasets` from 4.7 on, which reads messages and tools as objects. Data sets of `rows` have the configurations

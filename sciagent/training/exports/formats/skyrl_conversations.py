@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.columns import schema
+from sciagent.training.dataset_columns import schema
+from sciagent.training.exports.export_source import DatasetFolder, SplitTable, write_tables
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
-from sciagent.training.exports.source import DatasetFolder, SplitTable, write_tables
 
 USAGE = """
 With SkyRL 0.3. Each row is a conversation whose last answer is trained, as is SkyRL's default

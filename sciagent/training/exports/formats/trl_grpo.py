@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.columns import EPISODE, TableColumn, schema
-from sciagent.training.exports.source import DatasetFolder, SplitTable, sequences, write_tables
-from sciagent.training.splits import Split
+from sciagent.training.dataset_columns import EPISODE, TableColumn, schema
+from sciagent.training.exports.export_source import DatasetFolder, SplitTable, sequences, write_tables
+from sciagent.training.task_splits import Split
 
 COLUMNS = (
     *EPISODE,

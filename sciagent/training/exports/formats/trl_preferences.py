@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.exports.source import DatasetFolder, write_split
-from sciagent.training.splits import SPLITS
+from sciagent.training.exports.export_source import DatasetFolder, write_split
+from sciagent.training.task_splits import SPLITS
 
 DPO_USAGE = """
 With TRL 1.16; the chat template of the model has to know tools.

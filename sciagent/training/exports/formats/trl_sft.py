@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.columns import EPISODE, TableColumn
-from sciagent.training.exports.source import DatasetFolder, write_split
-from sciagent.training.splits import SPLITS, Split
+from sciagent.training.dataset_columns import EPISODE, TableColumn
+from sciagent.training.exports.export_source import DatasetFolder, write_split
+from sciagent.training.task_splits import SPLITS, Split
 
 HINTED = "rows: a failed answer with a hint"
 USAGE = """

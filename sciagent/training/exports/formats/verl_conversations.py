@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.columns import schema
+from sciagent.training.dataset_columns import schema
+from sciagent.training.exports.export_source import DatasetFolder, SplitTable, plain_message, write_tables
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
-from sciagent.training.exports.source import DatasetFolder, SplitTable, plain_message, write_tables
-from sciagent.training.splits import Split
+from sciagent.training.task_splits import Split
 
 AS_JSON = tuple(
     column._replace(kind="text", about=f"JSON: {column.about}") if column.name == "messages" else column

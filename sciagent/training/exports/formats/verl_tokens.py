@@ -7,8 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.exports.source import DatasetFolder, SplitTable, prompt_type, prompts, token_table, write_tables
-from sciagent.training.splits import Split
+from sciagent.training.exports.export_source import (
+    DatasetFolder,
+    SplitTable,
+    prompt_type,
+    prompts,
+    token_table,
+    write_tables,
+)
+from sciagent.training.task_splits import Split
 
 LOADER = "verl_rows.py"
 NAMES = {

@@ -32,7 +32,7 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
 )
-from sciagent.verification.sandbox.wire import finding_to_wire
+from sciagent.verification.sandbox.messages import finding_to_wire
 
 LEVEL = Level("nonsense")
 

@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal
+from sciagent.chemistry.crystals.crystal_similarity import structure_of
 from sciagent.chemistry.crystals.files import ENDINGS, read_crystals
-from sciagent.chemistry.crystals.likeness import structure_of
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes import family, same
 from sciagent.errors import InvalidCandidateError

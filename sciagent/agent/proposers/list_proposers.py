@@ -1,0 +1,97 @@
+"""Proposers that go through a list in order: `screen` the structures of a file, `enumerate` the products of a library.
+
+A file is streamed, so memory stays bounded.
+
+Products are made when they are proposed, so memory holds the lists of blocks only. The cursor is the number of the
+combination, and of the product within it, so that a resumed run continues where the last one ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sciagent.chemistry.combinatorial_libraries import Combinations
+from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.domain.ports import ProposalIn, Turn, Workbench
+
+SEED = "seed"  # operation of the candidates that a campaign begins with
+
+
+class Screen:
+    """The proposer that goes through the structures of a file."""
+
+    name = "screen"
+
+    def __init__(
+        self,
+        subject: Subject,
+        file: Path,
+        column: str | None = None,
+        operation: str = "screen",
+        keep: Sequence[str] | None = None,
+    ) -> None:
+        """column: with the structures; None: the subject's. operation: name of the operation in its proposals. keep:
+        columns that stay with the candidates as names."""
+        self._subject = subject
+        self._file = file
+        self._operation = operation
+        self._column = column
+        self._keep = keep
+        self._records: Iterator[StructureRecord] | None = None
+        self._next = -1
+
+    @cached_property
+    def total(self) -> int:
+        """Number of records in the file. Computing it reads the whole file once."""
+        return sum(1 for _ in self._subject.records(self._file, self._column))
+
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
+        """Proposes the next `limit` records. The cursor holds the number of the next record, for a resumed run."""
+        start = int(turn.cursor.get("next", 0))
+        if self._records is None or start != self._next:
+            self._records = self._subject.records(self._file, self._column, start, self._keep)
+        batch = list(islice(self._records, limit))
+        if not batch:
+            return None
+        workbench.propose(
+            [ProposalIn(r.text, operation=self._operation, rationale=r.fault, names=r.names) for r in batch]
+        )
+        self._next = batch[-1].number + 1
+        return {"next": self._next}
+
+
+class Enumerate:
+    """The proposer that goes through a library of combinations."""
+
+    name = "enumerate"
+
+    def __init__(self, library: Combinations) -> None:
+        self._library = library
+
+    @property
+    def total(self) -> int | None:
+        return self._library.n_products
+
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
+        """Proposes the next `limit` products. Returns None after the last one."""
+        batch = list(islice(self._from(int(turn.cursor.get("next", 0)), int(turn.cursor.get("product", 0))), limit))
+        if not batch:
+            return None
+        workbench.propose([proposal for proposal, _ in batch])
+        return batch[-1][1]
+
+    def _from(self, start: int, product: int) -> Iterator[tuple[ProposalIn, Mapping[str, int]]]:
+        """Yields each proposal with the cursor after it."""
+        for number in range(start, self._library.size):
+            names = self._library.names(number)
+            products = self._library.products(number)
+            for place, smiles in enumerate(products):
+                if number > start or place >= product:
+                    fault = "" if smiles else f"the groups cannot be joined: {next(iter(names.values()))}"
+                    proposal = ProposalIn(smiles, operation="enumerate", rationale=fault, names=names)
+                    yield proposal, {"next": number, "product": place + 1}

@@ -1,0 +1,330 @@
+"""Derives verdicts, scores and places of candidates from evidence, gates and objectives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from sciagent.domain.directives import SteeringState
+from sciagent.domain.display_units import Units, show_window, shown_quantity
+from sciagent.domain.evidence import Finding, Measured, at_highest_rung
+from sciagent.domain.lab_messages import NOT_OBTAINED
+from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
+from sciagent.domain.outcomes import Reason, Verdict
+from sciagent.domain.quantities import Quantity, stated
+from sciagent.domain.rung_position import Position, Tier
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.same_structures import Likeness
+from sciagent.store.results.evidence import RecordedEvidence
+
+
+@dataclass(frozen=True)
+class RungTerms:
+    """The facts about a rung that a judgement needs, read from a spec or from a campaign in the ledger."""
+
+    tier: str
+    """Name of the tier, such as "simulation"."""
+    gate: Mapping[str, Window]
+    """Limits by property, in canonical units."""
+    drop_on_refusal: bool
+    """Whether a candidate that the verifier refuses is dropped."""
+    measured: frozenset[str]
+    """Names of the properties that the verifier can report."""
+    is_known: bool = field(default=True, kw_only=True)
+    """Whether `measured` is known; it is not if the verifier's package is missing."""
+
+
+@dataclass(frozen=True)
+class RungRules(RungTerms):
+    """The rules by which a campaign judges the answers of one rung."""
+
+    position: Position
+    accept: Mapping[str, Window]
+    """Acceptance limits of the objectives that this rung judges, in canonical units."""
+    is_terminal: bool
+    decides: frozenset[str] = frozenset()
+    """Properties of the objectives that this rung decides: no later rung up to the terminal one measures them."""
+    forgives: bool = False
+    """Whether a candidate continues after an inconclusive answer of the rung."""
+    units: Units = field(default_factory=dict)
+    """Units in which the reasons of verdicts are written, by property."""
+
+
+def ladder_rules(
+    ladder: Sequence[RungTerms],
+    accept: Mapping[str, Window | None],
+    terminal: int,
+    scheduler: str,
+    goal: str,
+    units: Units | None = None,
+) -> tuple[RungRules, ...]:
+    """Returns the rules of each rung.
+
+    accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
+    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts.
+
+    The terminal rung judges by the limits of every objective that it measures. If the goal is hits, a lower rung judges
+    by the limits of the objectives that it decides: a candidate that misses one can never be a hit.
+
+    Under the scheduler `priced`, a paid rung below the terminal one forgives its own failures if a later rung measures
+    each of its objectives again.
+    """
+    rules = []
+    for position, rung in enumerate(ladder):
+        above = ladder[position + 1 : terminal + 1]
+        measured_later = frozenset[str]().union(*(later.measured for later in above))
+        may_forgive = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
+        own_objectives = [name for name in accept if name in rung.measured]
+        forgives = may_forgive and all(name in measured_later for name in own_objectives)
+        decides = _decided(rung, above, accept)
+        is_last = position == terminal
+        judged = decides if is_last or goal == "hits" else frozenset()
+        limits = {name: window for name, window in accept.items() if window is not None and name in judged}
+        rules.append(
+            RungRules(
+                **vars(rung),
+                position=Position(position),
+                accept=limits,
+                is_terminal=is_last,
+                decides=decides,
+                forgives=forgives,
+                units=units or {},
+            )
+        )
+    return tuple(rules)
+
+
+def _decided(rung: RungTerms, above: Sequence[RungTerms], objectives: Iterable[str]) -> frozenset[str]:
+    """Returns the properties of the objectives that a rung decides.
+
+    above: the later rungs up to the terminal one. A rung of which `measured` is unknown may measure every property.
+    """
+    if not all(later.is_known for later in above):
+        return frozenset()
+    measured_later = frozenset().union(*(later.measured for later in above))
+    return (rung.measured & frozenset(objectives)) - measured_later
+
+
+class Judgement(NamedTuple):
+    """A verdict with its reason."""
+
+    verdict: Verdict
+    reason: Reason | None = None
+    detail: str = ""
+
+
+class Answer(NamedTuple):
+    """The judged answer of one rung on a candidate."""
+
+    position: Position
+    judgement: Judgement
+    measured: tuple[Measured, ...] = ()
+    """Measured values; empty if the outcome is not ok."""
+
+
+def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
+    """Judges a result by the rung's gates, then by the limits of the objectives that it judges."""
+    verdict_of_outcome = result.outcome.rule.verdict
+    if verdict_of_outcome is not None:
+        return Judgement(verdict_of_outcome, result.reason, result.detail)
+    values = {m.property: m.quantity for m in result.measured}
+    missed = _first_miss("gate", rules.gate, values, rules.units)
+    missed = missed or _first_miss("objective", rules.accept, values, rules.units)
+    return missed or Judgement(Verdict.PASS)
+
+
+def _first_miss(
+    kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity], units: Units
+) -> Judgement | None:
+    """Returns the judgement on the first value that is missing or outside its limits.
+
+    kind: word for the limits. units: units in which the reason is written.
+    """
+    for name, window in limits.items():
+        if name not in values:
+            return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
+        missed = None if window is None else window.misses(values[name])
+        if missed is Reason.NOT_MEASURED:
+            detail = f"{stated(name, shown_quantity(name, values[name], units))} is censored at the {kind}'s edge"
+            return Judgement(Verdict.INCONCLUSIVE, missed, detail)
+        if window is not None and missed is not None:
+            value = stated(name, shown_quantity(name, values[name], units))
+            return Judgement(Verdict.FAIL, missed, f"{value}, {kind} {show_window(name, window, units)}")
+    return None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A candidate's state in its campaign. The fields are columns of the table `campaign_candidate`."""
+
+    standing: Standing
+    position: Position
+    """Position of the rung that it waits for, or at which it was dropped or settled."""
+    verdict: Verdict | None
+    """The final verdict; None while the candidate is open."""
+    reason: str | None
+    detail: str
+    depth: int
+    """Position of the highest rung that measured a property; -1 if none did."""
+    score: float | None
+    """Score in (0, 1]; see `score`."""
+    utility: float | None
+    """Utility in (0, 1]; None until the candidate is settled."""
+    is_hit: bool
+    hit_tier: str | None
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Column values for the ledger."""
+        return {**vars(self), "detail": self.detail[:2000]}
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Place:
+        """Returns the place that these columns hold, among others."""
+        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "standing": Standing(fields["standing"]), "detail": fields["detail"] or ""})
+
+
+def place(
+    rules: Sequence[RungRules],
+    objectives: Sequence[Objective],
+    answers: Sequence[Answer],
+    steering: SteeringState | None = None,
+    likeness: Likeness | None = None,
+) -> Place:
+    """Returns the place of a candidate, a pure function of its answers, in ladder order, of its likeness to another
+    candidate and of people's decisions.
+
+    steering: a promotion waives the verdicts of lower rungs; a hold or a veto overrides the result. likeness: the
+    finding that a rung relaxed it to the structure of another candidate. It is then neither a hit nor a parent.
+    """
+    steering = steering or SteeringState()
+    standing, position, last = _climb(rules, answers, steering.promoted_to)
+    answered = [a for a in answers if a.measured]
+    depth = max((a.position for a in answered), default=-1)
+    if likeness is not None and _is_barred(likeness, standing, position, last, steering.promoted_to):
+        barred = (Verdict.FAIL, str(Reason.SAME_STRUCTURE), likeness.detail)
+        dropped = Place(Standing.DROPPED, likeness.position, *barred, depth, None, None, False, None)
+        return steered(dropped, steering)
+    reached = Place(standing, position, None, None, "", depth, score(rules, objectives, answers), None, False, None)
+    if standing is not Standing.OPEN:
+        values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
+        reached = _ended(reached, objectives, values, last, rules[depth])
+    return steered(reached, steering)
+
+
+def _is_barred(likeness: Likeness, standing: Standing, position: Position, last: Judgement, promoted_to: int) -> bool:
+    """Whether a likeness stops a candidate: it has passed the rung that found it, and no promotion waives that rung."""
+    if likeness.position < promoted_to:
+        return False
+    is_beyond = position > likeness.position
+    is_at_rung = position == likeness.position
+    is_accepted = is_at_rung and standing is Standing.SETTLED and last.verdict is Verdict.PASS
+    return is_beyond or is_accepted
+
+
+def _ended(
+    where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, highest: RungRules
+) -> Place:
+    """Returns the place of a dropped or settled candidate. last: judgement of the last rung. highest: the highest
+    rung that measured a property."""
+    is_hit = False
+    worth = None
+    if where.standing is Standing.SETTLED:
+        if last.reason not in NOT_OBTAINED:  # what cannot be made is worth nothing, whatever lower rungs say
+            worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
+        limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
+        if last.verdict is Verdict.PASS:
+            last = _first_miss("objective", limits, values, highest.units) or last
+        is_hit = last.verdict is Verdict.PASS and any(limits.values())
+    verdict, reason, detail = last
+    ended = replace(where, verdict=verdict, reason=str(reason) if reason else None, detail=detail, utility=worth)
+    return replace(ended, is_hit=is_hit, hit_tier=highest.tier if is_hit else None)
+
+
+def _climb(
+    rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int
+) -> tuple[Standing, Position, Judgement]:
+    """Returns standing, position and last judgement after these answers, without holds and vetoes."""
+    position = 0
+    judgement = Judgement(Verdict.PASS)
+    for answer in answers:
+        rule = rules[answer.position]
+        judgement = answer.judgement
+        if rule.is_terminal and judgement.verdict in (Verdict.PASS, Verdict.FAIL):
+            return Standing.SETTLED, answer.position, judgement
+        if judgement.verdict is not Verdict.PASS and not _goes_on(rule, judgement.verdict, promoted_to):
+            return Standing.DROPPED, answer.position, judgement
+        position = answer.position + 1
+    return Standing.OPEN, Position(max(position, promoted_to)), judgement
+
+
+def _goes_on(rule: RungRules, verdict: Verdict, promoted_to: int) -> bool:
+    """Whether a candidate continues although it did not pass the rung."""
+    if verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal:
+        return True
+    return (rule.forgives and verdict is Verdict.INCONCLUSIVE) or rule.position < promoted_to
+
+
+def steered(where: Place, steering: SteeringState) -> Place:
+    """Returns the place after a person's hold or veto. A vetoed candidate is neither a hit nor a parent. Both kinds
+    keep their evidence, and a release restores the place that follows from it."""
+    detail = f"by {steering.who}: {steering.why}"
+    if steering.vetoed:
+        vetoed = replace(where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=detail)
+        return replace(vetoed, score=None, is_hit=False, hit_tier=None)
+    if steering.held and where.standing is Standing.OPEN:
+        return replace(where, standing=Standing.HELD, detail=detail)
+    return where
+
+
+def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
+    """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
+
+    An objective counts with the rank of its value at the rung that decides it, which is about its desirability. A value
+    of a lower rung counts with its centrality in that rung's own gate, since it has another level than the objective.
+    """
+    if not any(answer.measured and _starts_score(rules[answer.position]) for answer in answers):
+        return None
+    weights = []
+    logs = []
+    for objective in objectives:
+        share = _share(rules, objective, answers)
+        if share is not None:
+            weights.append(objective.weight)
+            logs.append(objective.weight * math.log(share))
+    return math.exp(sum(logs) / sum(weights)) if weights else None
+
+
+def _starts_score(rule: RungRules) -> bool:
+    """Whether a candidate has a score from this rung's answer on: the rung is paid or terminal."""
+    return rule.tier != Tier.FAST or rule.is_terminal
+
+
+def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
+    """Returns the contribution of one objective to the score, in (0, 1]; None if no answer counts."""
+    share = None
+    for answer in answers:
+        rule = rules[answer.position]
+        for m in answer.measured:
+            if m.property != objective.property:
+                continue
+            if m.property in rule.decides:
+                share = objective.rank(m.quantity.value)
+            elif m.property in rule.gate:
+                share = max(centrality(rule.gate[m.property], m.quantity.value), UTILITY_FLOOR)
+    return share
+
+
+def centrality(window: Window, value: float) -> float:
+    """Returns 1 in the middle of a closed window, 0.5 at its edges, less outside; 1 inside a window with one limit."""
+    if window.low is not None and window.high is not None and window.high > window.low:
+        middle = (window.low + window.high) / 2
+        half_width = (window.high - window.low) / 2
+        x = abs(value - middle) / half_width
+        return 1 - 0.5 * x * x if x <= 1 else 0.5 * math.exp(1 - x)
+    edge = window.high if window.high is not None else window.low
+    scale = max(abs(edge or 0.0) * 0.2, 0.1)
+    return math.exp(-window.distance(value) / scale)

@@ -1,0 +1,220 @@
+"""Dispatch: turns the scheduler's choices into decisions, reused evidence, and jobs that a crew starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.record import Settling, settle, settle_again
+from sciagent.campaign.driving.driver_state import AMPLE_JOBS, Crew, DriverSession, JobSlots, PlannedJob
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.ports import Choice
+from sciagent.domain.rung_position import Position
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state import directives, standings
+from sciagent.store.job_queue import jobs, spend
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.laws import AUDIT
+
+CONTROL = "control"  # the chooser in decisions to run the control
+MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for this many
+
+
+@dataclass
+class Dispatched:
+    """The result of promoting one batch of choices."""
+
+    reused: bool = False
+    """Whether evidence in the ledger answered at least one choice."""
+    refused: list[Choice] = field(default_factory=list)
+    """Choices whose reservation exceeds the budget."""
+    unplaced: list[Choice] = field(default_factory=list)
+    """Choices for which no worker had a slot."""
+    shortfall: str | None = None
+    """Message about the first refused choice: the amount it would have reserved and the amount left."""
+
+
+def promote(
+    connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, slots: JobSlots
+) -> Dispatched:
+    """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all slots are taken.
+    Runs inside a write transaction."""
+    done = Dispatched()
+    if not choices:
+        return done
+    built = session.built
+    budget = session.budget
+    choices, done.unplaced = _within_verifications(connection, session, choices)
+    loaded = candidates.load(connection, [choice.id for choice in choices])
+    known = _known(connection, built, choices)
+    decided: list[_Decided] = []
+    planned: list[PlannedJob] = []
+    for at, choice in enumerate(choices):
+        evidence_id = known.get((choice.position, choice.id))
+        if evidence_id is not None:
+            decided.append((choice, "reuse", "known under the same settings", evidence_id))
+            budget.reuse(choice.position)
+            done.reused = True
+            continue
+        job, ample, shortfall = _plan(budget, built.all_rungs[choice.position], choice.id, loaded[choice.id])
+        if shortfall is not None:
+            done.refused.append(choice)
+            done.shortfall = done.shortfall or shortfall
+            continue
+        call = slots.take(choice.position, ample)
+        if call is None:
+            if slots.is_full:
+                done.unplaced += choices[at:]
+                break
+            done.unplaced.append(choice)
+            continue
+        decided.append((choice, "run", choice.why, None))
+        planned.append(replace(job, call=call, priority=choice.index))
+        budget.reserve(choice.position, job.reservation)
+    _decide(connection, built, decided)
+    settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
+    if planned:
+        _start(connection, built, crew, planned)
+    return done
+
+
+def _within_verifications(
+    connection: Connection, session: DriverSession, choices: Sequence[Choice]
+) -> tuple[list[Choice], list[Choice]]:
+    """Splits choices into those that the budget of verifications allows, and the others. Seeds are always allowed."""
+    n_left = session.verifications_left(connection)
+    if n_left is None:
+        return list(choices), []
+    terminal_ids = [choice.id for choice in choices if choice.position == session.built.terminal]
+    seed_ids = standings.seeds_among(connection, session.built.row.id, terminal_ids)
+    counted_ids = [id_ for id_ in terminal_ids if id_ not in seed_ids]
+    excess_ids = set(counted_ids[n_left:])
+    allowed = [choice for choice in choices if choice.id not in excess_ids]
+    return allowed, [choice for choice in choices if choice.id in excess_ids]
+
+
+def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
+    """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence."""
+    known = {}
+    for position in {choice.position for choice in choices}:
+        ids = [choice.id for choice in choices if choice.position == position]
+        reusable = evidence.find_reusable(connection, ids, built.all_rungs[position].verifier.computation)
+        known.update({(position, id_): recorded.id for id_, recorded in reusable.items()})
+    return known
+
+
+def _plan(
+    budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate
+) -> tuple[PlannedJob, bool, str | None]:
+    """Returns the job, whether the budget suffices for `AMPLE_JOBS` such jobs, and a message if it does not suffice for
+    one."""
+    declared = rung.declared(candidate)
+    reservation = rung.reserves(declared)
+    seconds = rung.lasts(declared)
+    if rung.spec.is_world:
+        reservation = budget.stocks_of(reservation)
+    key = rung.verifier.evidence_key(candidate)
+    job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
+    for_many_jobs = {resource: AMPLE_JOBS * amount for resource, amount in reservation.items()}
+    if rung.cost_model.learnt and budget.fits(for_many_jobs, AMPLE_JOBS * seconds):
+        return job, True, None
+    shortfall = budget.shortfall(reservation, seconds)
+    if shortfall is None:
+        return job, False, None
+    return job, False, f"{rung.spec.rung} would reserve {shortfall}"
+
+
+def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:
+    """Writes jobs and reservations to the ledger and sets their candidates to pending, unless the control runs."""
+    ids = crew.start(connection, planned)
+    held = {id_: job.reservation for id_, job in zip(ids, planned, strict=True)}
+    spend.reserve_many(connection, built.row.id, held)
+    for position in sorted({job.position for job in planned if not job.rung.spec.control}):
+        waiting = [job.candidate_id for job in planned if job.position == position]
+        standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
+
+
+def resume_queued(
+    connection: Connection, session: DriverSession, crew: Crew, slots: JobSlots, preferred_only: bool = False
+) -> None:
+    """Resumes queued jobs, most urgent first: jobs that a person started, and jobs whose attempt was lost or
+    interrupted. preferred_only: only jobs that a person promoted."""
+    taken: dict[int, PlannedJob] = {}
+    for job_id, job, is_held in _ready(connection, session, preferred_only):
+        call = slots.take(job.position, ample=False)
+        if call is None:
+            if slots.is_full:
+                break
+            continue
+        if not is_held:  # the job had failed and lost its reservation
+            spend.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
+            session.budget.hold(job.reservation)
+        taken[job_id] = replace(job, call=call)
+    if taken:
+        crew.resume(connection, taken)
+
+
+def _ready(
+    connection: Connection, session: DriverSession, preferred_only: bool
+) -> Iterator[tuple[int, PlannedJob, bool]]:
+    """Yields (job id, job, whether the ledger has its reservation) for each queued job that fits the budget. Cancels
+    jobs whose candidate a person has held or vetoed since."""
+    built = session.built
+    budget = session.budget
+    by_id = {rung.id: rung for rung in built.all_rungs}
+    queued = jobs.queued(connection, built.row.id)
+    reserved: Mapping[int, Mapping[str, float]] = spend.reserved_by_job(connection, built.row.id) if queued else {}
+    too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
+    for job_id, candidate_id, rung_id, _, priority in queued:
+        if preferred_only and priority < jobs.PREFERRED:
+            break
+        if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
+            jobs.cancel_queued(connection, [job_id])
+            settle_again(connection, built, candidate_id)
+            budget.refresh(built, connection)
+            continue
+        held = Cost(reserved.get(job_id))
+        if not held and rung_id in too_dear:
+            continue
+        candidate = candidates.load(connection, [candidate_id])[candidate_id]
+        job, _, shortfall = _plan(budget, by_id[rung_id], candidate_id, candidate)
+        if held:
+            yield job_id, replace(job, reservation=held), True
+        elif shortfall is None:
+            yield job_id, job, False
+        else:
+            too_dear.add(rung_id)
+
+
+def _chooser(built: Built, choice: Choice) -> str:
+    """Returns who chose: the control, the audit, whose reasons begin with its name, or the scheduler."""
+    if built.all_rungs[choice.position].spec.control:
+        return CONTROL
+    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.spec.scheduler.kind
+
+
+_Decided = tuple[Choice, str, str, int | None]  # choice, action, reason, id of the reused evidence
+
+
+def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
+    rows = [
+        {
+            "candidate_id": choice.id,
+            "rung_id": built.all_rungs[choice.position].id,
+            "action": action,
+            "chooser": _chooser(built, choice),
+            "why": why,
+            "index": choice.index,
+            "propensity": choice.propensity,
+            "evidence_id": evidence_id,
+            "law_version": choice.law,
+            "price": choice.price,
+        }
+        for choice, action, why, evidence_id in decided
+    ]
+    standings.decide(connection, built.row.id, rows)

@@ -1,0 +1,66 @@
+"""The key `lab` of a rung that people do: cost, tasks that are open, replicates, deadline, approval and review."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from sciagent.campaign.file.objectives_and_budget import NotNegative
+from sciagent.domain.cost import Cost
+from sciagent.inputs.validation import Part
+
+DEFAULT_OPEN_TASKS = 6  # open tasks of a rung if neither the file nor a weekly limit says how many
+
+
+class LabCostSpec(Part):
+    """The cost of one measurement."""
+
+    lab_slots: NotNegative = Field(1, description="Slots in the laboratory.")
+    person_hours: NotNegative = Field(0, description="Working time of people, in hours.")
+    money: NotNegative = Field(0, description="Money, in EUR.")
+
+    def total(self) -> Cost:
+        """Returns the cost of one measurement."""
+        return Cost(lab_slots=self.lab_slots, person_hours=self.person_hours, money=self.money)
+
+
+class LabSpec(Part):
+    """Work of people for one rung. Nothing here changes a number, so that all of it may be amended."""
+
+    cost: LabCostSpec = Field(
+        default_factory=lambda: LabCostSpec.model_validate({}), description="Cost of one measurement."
+    )
+    ahead: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
+        None,
+        description="Largest number of tasks that nobody has claimed; default: those of two weeks by the weekly limit "
+        f"of lab_slots, else {DEFAULT_OPEN_TASKS}.",
+    )
+    approve: bool = Field(False, strict=True, description="Whether a chemist approves each task before it is listed.")
+    review: bool = Field(
+        False, strict=True, description="Whether a second person accepts each answer before it becomes evidence."
+    )
+    replicates: Annotated[int, Field(strict=True, ge=1, le=20)] = Field(
+        1, description="Tasks for each candidate, one measurement each; their values are pooled."
+    )
+    decide_after: Annotated[int, Field(strict=True, ge=1, le=20)] | None = Field(
+        None, description="Number of these measurements after which the verdict is made; default: all."
+    )
+    blind: bool = Field(
+        False,
+        strict=True,
+        description="Whether a task hides what is known, and each measurement of a candidate is another person's.",
+    )
+    due_days: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=3650)] | None = Field(
+        None, description="Days until a task is due; a deadline only reminds."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.decide_after is not None and self.decide_after > self.replicates:
+            raise ValueError(f"decide_after = {self.decide_after}, but there are only {self.replicates} replicates")
+        return self
+
+    def decides(self, answered: int, still_open: int) -> bool:
+        """Returns whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
+        return still_open == 0 or answered >= (self.decide_after or self.replicates)

@@ -1,0 +1,132 @@
+"""Finds a candidate by a notation, by the beginning of its key, by InChIKey, or by the text that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_names, subject_of
+from sciagent.domain.candidates import MOLECULE_KIND, Candidate
+from sciagent.domain.safe_text import short
+from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.results import candidates
+
+SHOWN_DIGITS = 12  # number of digits of a key in messages
+MAX_NAME = 200  # characters of a name in messages
+
+
+@dataclass(frozen=True)
+class Named:
+    """A candidate in the ledger."""
+
+    id: int
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.key[:SHOWN_DIGITS]})"
+
+
+def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
+    """Returns the candidate that `text` names: by a notation, which is standardised, by the beginning of its key, by
+    InChIKey, by a name in an input file, or by the text that people read.
+
+    row: campaign to search; None: the whole ledger. Raises UsageError if there is no such candidate or more than one.
+    """
+    name = text.strip()
+    read, faults = _read(row, name)
+    matches = _matches(connection, row, name, read)
+    if row is not None and matches:
+        members = standings.members(connection, row.id, [match.id for match in matches])
+        if not members:
+            names = ", ".join(str(match) for match in matches[:5])
+            raise UsageError(
+                f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
+                f"{_add(name, matches[0].text, row)}"
+            )
+        matches = [match for match in matches if match.id in members]
+    if not matches:
+        raise UsageError(_unknown(name, row, read, faults))
+    if len(matches) > 1:
+        lines = "\n".join(f"  {match.key[:SHOWN_DIGITS]}  {match.text}" for match in matches)
+        notation = _notation(row)
+        raise UsageError(
+            f'"{name}" names {len(matches)} candidates; give more digits of the key, or the {notation} of one:\n{lines}'
+        )
+    return matches[0]
+
+
+def _notation(row: CampaignRow | None) -> str:
+    """Returns the word for a notation of the campaign's subject, such as SMILES."""
+    return subject_of(_kind(row) or MOLECULE_KIND).words.notation
+
+
+def _kind(row: CampaignRow | None) -> str | None:
+    """Returns the name of the campaign's subject; None without a campaign."""
+    return None if row is None else str(row.spec.get("subject", MOLECULE_KIND))
+
+
+def _subjects(row: CampaignRow | None) -> list[Subject]:
+    """Returns the subject of the campaign; without one, all subjects, molecules first."""
+    kind = _kind(row)
+    if kind is not None:
+        return [subject_of(kind)]
+    molecules_first = sorted(subject_names(), key=lambda name: name != MOLECULE_KIND)
+    return [subject_of(name) for name in molecules_first]
+
+
+def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[str]]:
+    """Returns the candidate whose notation the name is, or None and why it is no notation, for each subject."""
+    stated = "refuse" if row is None else row.spec.get("standardise", "refuse")
+    faults = []
+    for subject in _subjects(row):
+        try:
+            return subject.reading(stated).apply(name).candidate, []
+        except InvalidCandidateError as error:
+            faults.append(f"as a {subject.words.one}: {error.detail}")
+    return None, faults
+
+
+def _matches(connection: Connection, row: CampaignRow | None, name: str, read: Candidate | None) -> list[Named]:
+    """Returns the candidates that match the name. read: the candidate whose notation it is."""
+    if read is not None:
+        candidate_id = candidates.ids_of(connection, [read.key]).get(read.key)
+        if candidate_id is not None:
+            return [Named(candidate_id, read.key, read.text)]
+    found = candidates.find(connection, name)
+    kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
+    if not found and read is None and kinds:
+        found = candidates.find_by_text(connection, name, kinds, None if row is None else row.id)
+    return [Named(candidate.id, candidate.key, candidate.text) for candidate in found]
+
+
+def _shown(name: str, read: Candidate | None) -> str:
+    """Returns a name for a message; for a notation of several lines, the text of its candidate."""
+    return read.text if read and "\n" in name else short(name, MAX_NAME)
+
+
+def _add(name: str, text: str, row: CampaignRow | None) -> str:
+    """Returns the command that brings a candidate into a campaign. text: what stands for a name of several lines."""
+    what = "FILE" if "\n" in name else f"'{text}'"
+    campaign = "NAME" if row is None else row.name
+    return f'bring it in with: sciagent add {what} --campaign {campaign} --reason "..."'
+
+
+def _unknown(name: str, row: CampaignRow | None, read: Candidate | None, faults: Sequence[str]) -> str:
+    scope = f'campaign "{row.name}"' if row is not None else "the ledger"
+    notation = _notation(row)
+    if read is not None:
+        return f'"{_shown(name, read)}" is not in {scope}; {_add(name, name, row)}'
+    if "\n" in name:
+        return f"the structure cannot be read {'; '.join(faults)}"
+    if len(name) < 6 and all(c in "0123456789abcdef" for c in name):
+        return f'"{name}" is too short for a key; give at least 6 digits, a {notation}, or an InChIKey'
+    return (
+        f'no candidate "{short(name, MAX_NAME)}" in {scope}; give a {notation}, the text that sciagent best shows, at '
+        "least 6 digits of its key (sciagent best --json shows keys), its InChIKey, or a file of its structure"
+    )

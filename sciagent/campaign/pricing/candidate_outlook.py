@@ -1,0 +1,218 @@
+"""The outlook of waiting candidates in a priced campaign: chance of a hit, index and next rung, in numbers and in
+words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
+from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.display_units import shown_limit, unit_of
+from sciagent.domain.objectives import Valuation
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.errors import SciagentError
+from sciagent.scheduling.candidate_indices import CandidateGroup
+from sciagent.scheduling.law.stacked_law import foretell
+from sciagent.scheduling.rules.warm_up import MIN_WARM_UP
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import read_watermark
+from sciagent.store.views import campaign_counts
+
+MAX_COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
+MAX_CANDIDATES = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
+
+
+def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
+    """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
+    n = campaign_counts.n_candidates(connection, row.id)
+    if n > MAX_CANDIDATES:
+        text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
+        return Outlook(text=text)
+    try:
+        remade = remake(open_for_people(ledger, row.name), connection)
+    except (SciagentError, OSError) as error:
+        why = str(error).strip().splitlines()[0]
+        text = f"What it promises cannot be worked out here, for the campaign cannot be put together: {why}"
+        return Outlook(text=text)
+    if remade is None:
+        return Outlook(
+            text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
+            f"candidates first, at least {MIN_WARM_UP}."
+        )
+    return outlook_in(remade, connection, candidate_id)
+
+
+def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: int) -> Outlook:
+    """Returns the outlook of a candidate in a rebuilt campaign."""
+    pool = campaign.pool
+    built = campaign.built
+    paid = campaign.schema.paid
+    law = campaign.row
+    rows = np.flatnonzero(pool.ids == candidate_id)
+    if law is None or not len(rows) or pool.closed[rows[-1], -1]:
+        return Outlook(text="Nothing can be bought for it any more.")
+    row = int(rows[-1])
+    place, expected_runs, ahead = _purchases(campaign, row)
+    worth = campaign.scheduler.valuation(pool, row)
+    price = campaign.scheduler.price
+    rung = built.rungs[paid[place]]
+    cost = {
+        resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
+        for resource, amounts in pool.declared.items()
+        if amounts[row, place] > 0
+    }
+    limited = bool(campaign.numeraire.allowances)
+    unit = "hits" if campaign.schema.aims.kind == "hits" else "utility"
+    per = f"{unit} a budget" if limited else f"{unit} a core-second"
+    share = float(pool.costs[row, place]) if limited else None
+    later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
+    foretold = forecasts(campaign, row)
+    limit = built.limit_by_rung.get(rung.rules.position, math.inf)
+    used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    sentences = [
+        _worth_sentence(worth),
+        *(sentence(forecast) for forecast in foretold),
+        _index_sentence(worth.index, price),
+        _ahead_sentence(ahead),
+        _next_rung_sentence(rung.spec.rung, cost, share),
+        *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
+        f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
+    ]
+    return Outlook(
+        value=worth.value,
+        p_hit=worth.p_hit,
+        expected=worth.payoff,
+        foretold=foretold,
+        index=worth.index,
+        price=price,
+        ahead=ahead,
+        next_rung=rung.spec.rung,
+        next_cost=cost,
+        next_share=share,
+        later=later,
+        law_version=law.version,
+        law_watermark=law.watermark,
+        watermark=read_watermark(connection),
+        units=OutlookUnits(
+            value=unit,
+            p_hit="probability",
+            expected=unit,
+            index=per,
+            price=per,
+            next_cost={resource: RESOURCE_UNITS.get(resource, "") for resource in cost},
+            next_share="of the whole budget",
+            later="expected runs",
+        ),
+        text=" ".join(filter(None, sentences)),
+    )
+
+
+def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[PaidIndex, float], int | None]:
+    """Evaluates an open candidate at the current price. Returns the rung to buy next, the expected number of later
+    purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: of the
+    candidate in the pool."""
+    pool = campaign.pool
+    scheduler = campaign.scheduler
+    open_ = campaign.pool.open
+    are_compared = len(open_) <= MAX_COMPARED
+    rows = np.union1d(open_, [row]) if are_compared else np.array([row])
+    place = int(np.searchsorted(rows, row))
+    group, at = _group_with(scheduler.evaluate(pool, rows), place)
+    buys = [*group.rungs, pool.paid[-1]]
+    rung = buys[int(group.action(scheduler.price)[at])]
+    # at most the price of its own index, so that a candidate below the price has purchases, too
+    price = min(scheduler.price, 0.99 * float(group.index[at]))
+    expected_runs = group.purchases(price)[at]
+    later_runs = {j: float(n) for j, n in zip(buys, expected_runs, strict=True) if j != rung and n > 0}
+    free_rungs = scheduler.free(pool)
+    lacking_rungs = [j for j in free_rungs if not pool.closed[row, j]]
+    if rung not in free_rungs and lacking_rungs:
+        later_runs[rung] = later_runs.get(rung, 1.0)
+        rung = lacking_rungs[0]
+    if not are_compared:
+        return rung, later_runs, None
+    n_ahead = int((scheduler.index[rows] > scheduler.index[row]).sum())
+    return rung, later_runs, n_ahead
+
+
+def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[CandidateGroup, int]:
+    """Returns the group that holds the candidate at a place, and the candidate's index in it."""
+    for group in groups:
+        for at in np.flatnonzero(group.places == place):
+            return group, int(at)
+    raise LookupError(f"no group holds place {place}")
+
+
+def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
+    """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the campaign's unit.
+    row: row of the candidate in the pool."""
+    schema = campaign.schema
+    scheduler = campaign.scheduler
+    predicted = []
+    units = campaign.built.row.units
+    for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
+        if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
+            continue
+        decides = schema.columns[aim.columns[-1]]
+        interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
+        predicted.append(
+            PropertyForecast(
+                property=decides.property,
+                rung=campaign.built.rungs[decides.rung].spec.rung,
+                unit=unit_of(decides.property, units),
+                value=shown_limit(decides.property, float(interval.mean[0]), units),
+                low=shown_limit(decides.property, float(interval.low[0]), units),
+                high=shown_limit(decides.property, float(interval.high[0]), units),
+            )
+        )
+    return tuple(predicted)
+
+
+def sentence(forecast: PropertyForecast) -> str:
+    """Returns the forecast as a sentence; its numbers are rounded to two significant digits of the interval's half."""
+    unit = "" if forecast.unit == "1" else f" {forecast.unit}"
+    if forecast.low == forecast.high:  # a yes or no
+        return f"{forecast.rung} is expected to say {forecast.property} = {forecast.low:g}{unit}, nine times in ten."
+    places = 1 - math.floor(math.log10((forecast.high - forecast.low) / 2))
+    ends = (forecast.value, forecast.low, forecast.high)
+    value, low, high = (f"{round(end, places) + 0.0:.{max(places, 0)}f}" for end in ends)
+    text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
+    return f"{forecast.rung} is expected to say {text}."
+
+
+def _worth_sentence(worth: Valuation) -> str:
+    chance = None if worth.p_hit is None else f"chance of a hit is {_percent_text(worth.p_hit)}"
+    what = chance or f"expected payoff is {worth.payoff:.2g}"
+    return f"Its {what}, as predicted from the results so far."
+
+
+def _index_sentence(index: float, price: float) -> str:
+    if price <= 0:
+        return "The budget is enough for all that is worth anything."
+    if index >= price:
+        return "It is worth what it costs."
+    return "The budget does more on other candidates."
+
+
+def _ahead_sentence(n: int | None) -> str:
+    few = {0: "No other open candidate promises", 1: "One other open candidate promises"}
+    return "" if n is None else f"{few.get(n, f'{n} other open candidates promise')} more for its cost."
+
+
+def _next_rung_sentence(label: str, cost: dict[str, float], share: float | None) -> str:
+    words = {"core_seconds": "core-seconds", "gpu_seconds": "GPU-seconds"}
+    amounts = (f"{amount:.3g} {words.get(name, name.replace('_', ' '))}" for name, amount in cost.items())
+    of_budget = "" if share is None else f", {_percent_text(share)} of the budget"
+    return f"Next it would get {label}, for about {' and '.join(amounts) or 'nothing'}{of_budget}."
+
+
+def _percent_text(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

@@ -1,0 +1,548 @@
+"""The scheduler `priced` in a campaign: turns its purchases into choices, and stores its law in the ledger.
+
+A row of `law` is written each time hyper-parameters were fitted or the audit has changed; a new driver continues from
+that row. The budget is spent no faster than candidates come: with n of N proposals made, at most n / N of it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Set
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.pricing.auditing import Auditing
+from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
+from sciagent.campaign.pricing.scheduler_on_ledger import Basket, Blocked, BlockedBy, Purchasing, side_by_side
+from sciagent.domain.ports import Choice
+from sciagent.domain.rung_position import PaidIndex, Position
+from sciagent.domain.states import CampaignState
+from sciagent.scheduling.array_types import Array, Mask, RowIndices
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.store.results import laws
+from sciagent.store.results.laws import AUDIT
+
+INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; lower than that of a person's promotion
+SHARE_OF_REEVALUATION = 0.05  # share of time for evaluating candidates again while workers are busy
+SHARE_OF_EVALUATION = 0.1  # share of time for evaluating candidates while workers wait for it
+SLOW_SECONDS = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
+CANDIDATES_PER_VERIFICATION = (
+    10  # expected candidates, without a limit on proposals, over the number that could all be verified
+)
+N_FURTHER = 512  # purchases that are tried at a time when those above them in the ranking exceed the budget
+LEAST_PAYOFF = 1e-4  # expected payoff below which a candidate is not worth a job
+LEAST_INDEX = 1e-12  # payoff per cost below which a candidate is not worth a job, also while the price is 0
+
+
+class Pricing(Purchasing):
+    """Purchasing by the scheduler `priced`."""
+
+    reorders = True
+
+    def __init__(self, campaign: PricedCampaign, connection: Connection, budget: BudgetTracker) -> None:
+        super().__init__(campaign.pool, budget)
+        self._built = campaign.built
+        self._schema = campaign.schema
+        self._campaign = campaign
+        self._numeraire = campaign.numeraire
+        self.priced = campaign.scheduler
+
+        self.law_version: str | None = None
+        """Version of the campaign's last row of `law`."""
+        self._n_fits_written = 0  # number of fits at the last row of `law`
+        self._queue: deque[Purchase] = deque()
+        self._chosen_purchases: dict[
+            tuple[int, int], Purchase
+        ] = {}  # last chosen purchases, by candidate id and position
+        self._is_outdated = True
+        self._evaluated_at = 0.0
+        self._evaluation_seconds = 0.0
+        self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
+        self._n_wanted = 0
+        self._startable_rungs: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
+        self._feature_rungs: list[PaidIndex] | None = (
+            None  # rungs that every candidate gets; None: to be computed again
+        )
+        self._in_play: Mask = np.empty(0, dtype=bool)  # (n,) candidates in play when `_feature_rungs` was computed
+        self._next_weights: Array | None = None  # weights of the allowances from the next evaluation on
+        self._rung_worths: dict[str, object] = {}  # worth of the rungs at the last fit
+        law_row = campaign.row
+        if law_row is not None:
+            self._rung_worths = law_row.state["value"]
+            self.law_version = law_row.version
+            self._n_fits_written = self.priced.fits
+        self._audit = Auditing(self._built, self._schema, self.pool, connection)
+
+    def choose(
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
+    ) -> list[Choice]:
+        """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
+        self._read_ledger(connection)
+        was_filled = self._refill(connection, slots, first_only, put_off)
+        if self.is_done:
+            self._queue.clear()
+        self.blocked = None
+        self._chosen_purchases = {}
+        basket = Basket(slots, self._remaining_share(), self.budget, {})
+        self._take_known(basket)
+        if not first_only:
+            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
+        self._take_queued(basket, places, put_off)
+        if not (basket.choices or self._queue or self.is_done):
+            is_queue_outdated = not (was_filled or self.blocked or self.pool.pending.any())
+            if is_queue_outdated:
+                self._evaluate(connection, put_off)
+                self._take_queued(basket, places, put_off)
+            if not (first_only or self.pool.pending.any()):
+                self._take_cheaper(basket, places, put_off)
+            if not (basket.choices or self._queue or self.blocked):
+                self.blocked = self._unreleased(first_only, put_off)
+        return list(basket.choices.values())
+
+    def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
+        """Fills the queue if it is empty or out of date; returns whether it did. Parameters as of `choose`."""
+        if first_only:
+            self._queue = deque(self.priced.for_everyone(self.pool, self._remaining_share()))
+            return True
+        if put_off and not self._queue and self._evaluation_seconds > SLOW_SECONDS:
+            # the batch exceeds the budget: go on to later purchases of the ranking
+            further = self.priced.further(self.pool, slots)
+            self._queue = deque(side_by_side(further, self._campaign.seconds()))
+            return True
+        seconds_between = self._evaluation_seconds / SHARE_OF_REEVALUATION
+        is_due = self._is_outdated and time.monotonic() - self._evaluated_at > seconds_between
+        if self._queue and not is_due:
+            return False
+        self._evaluate(connection, put_off)
+        return True
+
+    def _take_known(self, basket: Basket) -> None:
+        """Adds choices that evidence in the ledger answers already; they are free."""
+        pool = self.pool
+        for row in list(pool.known)[: basket.slots]:
+            if not (pool.out[row] or pool.pending[row]):
+                position = self._schema.paid[pool.known[row]]
+                basket.take(Choice(int(pool.ids[row]), position, INDEX_WITHOUT_LAW, why="priced: known"), 0.0)
+
+    def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
+        """Adds the audit's purchases that fit the basket."""
+        for purchase in audits:
+            if basket.is_full:
+                return
+            cost = float(self.pool.costs[purchase.of, purchase.rung])
+            candidate_id = int(self.pool.ids[purchase.of])
+            position = self._schema.paid[purchase.rung]
+            if candidate_id in basket.choices or candidate_id in put_off or not basket.holds(position, cost):
+                continue
+            why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
+            if purchase.rung < len(self._schema.paid) - 1:
+                why += ", and an objective rests on this rung"
+            basket.take(self._choice(purchase, why, self._numeraire.price(self.priced.price)), cost)
+
+    def _take_queued(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
+        """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
+        later ones of its candidate, since a candidate never returns to a lower rung."""
+        pool = self.pool
+        waits = list[Purchase]()
+        waiting_rows = set[int]()
+        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # shared by all choices
+        while self._queue and not basket.is_full:
+            purchase = self._queue.popleft()
+            row = purchase.of
+            position = self._schema.paid[purchase.rung]
+            id_ = int(pool.ids[purchase.of])
+            cost = float(pool.costs[row, purchase.rung])
+            if pool.out[row] or pool.closed[row, purchase.rung]:
+                continue
+            if not basket.holds(position, cost):
+                self._block(position, cost, basket)
+            elif id_ in put_off:
+                continue
+            elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
+                waits.append(purchase)
+                waiting_rows.add(row)
+            else:
+                self._chosen_purchases[id_, position] = purchase
+                basket.take(self._choice(purchase, self._reason(purchase), price), cost)
+        self._queue.extendleft(reversed(waits))
+
+    def _block(self, position: Position, cost: float, basket: Basket) -> None:
+        """Notes a purchase that exceeds the budget: the first one that more candidates would release, or the first."""
+        if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
+            obstacle = self._too_dear(position, cost, basket)
+            if self.blocked is None or obstacle.by is BlockedBy.SLICE:
+                self.blocked = obstacle
+
+    def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
+        """Goes down the last ranking for purchases that fit the rest of the budget, after those above did not."""
+        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
+            further = self.priced.further(self.pool, N_FURTHER)
+            if not further:
+                return
+            self._queue.extend(further)
+            self._take_queued(basket, places, put_off)
+
+    def _too_dear(self, position: Position, cost: float, basket: Basket) -> Blocked:
+        """Returns the limit that a job of the rung exceeds. cost: share of the whole budget."""
+        label = self._built.rungs[position].spec.rung
+        if basket.budget.remaining_jobs(position) == 0:
+            return Blocked(BlockedBy.PLACES, f"all places of {label} are used")
+        takes = f"{label} would take {100 * cost:.2g} % of the budget"
+        left = 100 * max(basket.left, 0)
+        if cost <= self._remaining_share(1.0):
+            return Blocked(BlockedBy.SLICE, f"{takes}, and {left:.2g} % are released so far")
+        return Blocked(BlockedBy.BUDGET, f"{takes}, and {left:.2g} % are left")
+
+    def _unreleased(self, first_only: bool, put_off: Set[int]) -> Blocked | None:
+        """Returns the obstacle if there is nothing to buy now, and would be something if more of the budget were
+        released: a rung that everyone gets, or one that the law is to learn from."""
+        pool = self.pool
+        left = self._remaining_share()
+        whole = self._remaining_share(1.0)
+        if not left < whole:
+            return None
+        open_rows = pool.open[~np.isin(pool.ids[pool.open], list(put_off))]
+        features = self._startable(self._rungs_for_everyone())
+        costs = pool.costs[open_rows][:, features]
+        lacks_feature = ~pool.closed[open_rows][:, features] & (costs > left) & (costs <= whole)
+        if not lacks_feature.any():
+            must_learn = not (first_only or self.priced.is_learnt or pool.pending.any())
+            if not must_learn or not self._is_wanted(open_rows, whole).any():
+                return None
+        words = f"{100 * max(left, 0):.2g} % of the budget are released so far, which hold no job that is worth it"
+        return Blocked(BlockedBy.SLICE, words)
+
+    def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
+        """Evaluates the candidates of `tasks` again, beside all open ones, and returns the choices that stay.
+
+        With n tasks of a rung, a task stays if it is among the n most urgent purchases of that rung. Returns None
+        before there is a law, and while a candidate lacks a rung that everyone gets.
+        """
+        self._read_ledger(connection)
+        if not self.priced.is_learnt or self.priced.for_everyone(self.pool, math.inf):
+            return None
+        pool = self.pool
+        index_of_position = {position: PaidIndex(j) for j, position in enumerate(self._schema.paid)}
+        rows: list[int] = np.flatnonzero(np.isin(pool.ids, [*tasks])).tolist()
+        rung_of_row: dict[int, PaidIndex] = {}
+        for row in rows:
+            candidate_id = int(pool.ids[row])
+            rung_of_row[row] = index_of_position[tasks[candidate_id]]
+        rungs = list(rung_of_row.values())
+        # for this evaluation the candidates count as open
+        pool.pending[rows] = False
+        pool.closed[rows, rungs] = False
+        self._evaluate(connection, set())
+        ranked = [*self._queue, *self.priced.further(pool, len(pool.open))]
+        pool.pending[rows] = True
+        pool.closed[rows, rungs] = True
+        price = self._numeraire.price(self.priced.price)
+        unfilled_tasks = Counter(rungs)
+        remaining_choices = dict[int, Choice]()
+        self._queue.clear()  # the tasks that replace withdrawn ones come from the same ranking
+        for purchase in ranked:
+            if unfilled_tasks[purchase.rung] == 0:
+                continue
+            unfilled_tasks[purchase.rung] -= 1
+            self._queue.append(purchase)
+            if rung_of_row.get(purchase.of) == purchase.rung:
+                choice = self._choice(purchase, self._reason(purchase), price)
+                remaining_choices[choice.id] = choice
+        return remaining_choices
+
+    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+        """Reads the candidates of withdrawn tasks again; the ranking of `reorder` stays."""
+        self.pool.touch(candidate_ids)
+        self._read_ledger(connection)
+        self._is_outdated = False  # the ranking holds, so that no task is withdrawn and listed again at once
+
+    def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
+        """Puts purchases that no worker could take back at the front of the queue, and removes candidates whose
+        reservation exceeds the budget until the next look."""
+        unplaced_purchases = self._purchases_of(unplaced)
+        self._queue.extendleft(reversed(unplaced_purchases))
+        refused_rows = {purchase.of for purchase in self._purchases_of(refused)}
+        if refused_rows:  # removed at once, since the next evaluation is due only if the queue is empty
+            self._queue = deque(purchase for purchase in self._queue if purchase.of not in refused_rows)
+
+    def _purchases_of(self, choices: Iterable[Choice]) -> list[Purchase]:
+        """Returns the purchases behind the last choices; known answers and audits have none."""
+        purchases = [self._chosen_purchases.get((choice.id, choice.position)) for choice in choices]
+        return [purchase for purchase in purchases if purchase is not None]
+
+    def wants(self, connection: Connection) -> int:
+        """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
+        self._read_ledger(connection)
+        if self.is_done:
+            return 0
+        if self._released_share() < 1:  # more budget is released as more candidates come
+            return int(self._is_wanted(self.pool.open, self._remaining_share()).sum())
+        startable = self._startable(self.pool.paid)
+        if self._wanted is None or startable != self._startable_rungs:
+            self._startable_rungs = startable
+            self._wanted = self._is_wanted(np.arange(len(self.pool.ids)))
+            self._n_wanted = int(self._wanted.sum())
+        return self._n_wanted
+
+    def _is_wanted(self, rows: RowIndices, left: float = math.inf) -> Mask:
+        """Returns (m,) whether each candidate is open and worth a purchase that costs no more than `left`.
+
+        rows: (m,) of the candidates in the pool. left: share of the whole budget.
+        """
+        pool = self.pool
+        priced = self.priced
+        features = self._rungs_for_everyone()
+        is_open = ~(pool.out[rows] | pool.pending[rows])
+
+        startable_features = self._startable(features)
+        is_affordable = pool.costs[rows][:, startable_features] <= left
+        lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
+
+        index = np.full(len(rows), np.inf)  # infinite for candidates that were never evaluated
+        is_evaluated = rows < len(priced.index)
+        index[is_evaluated] = np.nan_to_num(priced.index[rows[is_evaluated]], nan=np.inf)
+        paid = self._startable([j for j in pool.paid if j not in features])
+        costs = np.where(pool.closed[rows][:, paid], np.inf, pool.costs[rows][:, paid])
+        least_cost = costs.min(axis=1, initial=np.inf)
+        is_worth_it = index >= max(priced.price, LEAST_INDEX)
+        is_worth_it &= np.isfinite(least_cost) & (least_cost <= left)
+
+        wanted: Mask = is_open & (lacks_feature | is_worth_it)
+        return wanted
+
+    def _startable(self, rungs: Iterable[PaidIndex]) -> list[PaidIndex]:
+        """Returns those rungs that may start more jobs."""
+        return [j for j in rungs if self.budget.remaining_jobs(self._schema.paid[j]) != 0]
+
+    def _rungs_for_everyone(self) -> list[PaidIndex]:
+        """Returns the rungs that every candidate gets; computed again when costs or the candidates in play change."""
+        if self._feature_rungs is None:
+            self._feature_rungs = self.priced.free(self.pool)
+            self._in_play = self.pool.in_play
+        return self._feature_rungs
+
+    def is_preparing(self, connection: Connection) -> bool:
+        """Whether a candidate still lacks the answer of a rung that every candidate gets."""
+        self._read_ledger(connection)
+        pool = self.pool
+        features = self._rungs_for_everyone()
+        if not features:
+            return False
+        at_work = pool.pending & ~pool.closed[:, -1]
+        lacking = ~pool.closed[pool.open][:, self._startable(features)]
+        return bool(lacking.any() or at_work.any())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no open candidate is expected to improve on the best one. Always False for the goal `hits`, since a
+        law that predicts no hit may be wrong."""
+        priced = self.priced
+        open_rows = self.pool.open
+        if self._schema.aims.kind == "hits" or not priced.is_learnt or not len(open_rows):
+            return False
+        are_all_evaluated = len(priced.index) >= len(self.pool.out)
+        if not are_all_evaluated:
+            return False
+        expected = priced.expected[open_rows]
+        if np.isnan(expected).any():
+            return False
+        return bool(expected.max(initial=0.0) < LEAST_PAYOFF)
+
+    def ends_with_terminal(self) -> bool:
+        return self.budget.remaining_jobs(self._built.terminal) == 0
+
+    def left_over(self, n: int) -> tuple[CampaignState, str]:
+        if self.is_done:
+            why = f"none of {n} open candidates promises anything any more"
+            if self._schema.aims.misses_all(self.pool.scores):
+                why += (
+                    ", since all values so far lie too far outside what the objectives ask for; `scheduler: {kind: "
+                    "exhaustive}` computes every candidate"
+                )
+            return CampaignState.FINISHED, why
+        too_dear = self._too_dear_for_all()
+        if too_dear is not None:
+            return CampaignState.BUDGET_SPENT, f"{too_dear}; {n} candidates still wait"
+        return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
+
+    def _too_dear_for_all(self) -> str | None:
+        """Returns a text if what is left of the budget verifies none of the open candidates; None otherwise."""
+        costs = self.pool.costs[self.pool.open, self.pool.paid[-1]]
+        left = self._remaining_share(1.0)
+        if not len(costs) or costs.min() <= left:
+            return None
+        label = self._built.rungs[self._built.terminal].spec.rung
+        takes = f"{label} would take {100 * float(costs.min()):.2g} % of the budget or more"
+        return f"what is left of the budget holds no further job: {takes}, and {100 * max(left, 0):.2g} % are left"
+
+    def _read_ledger(self, connection: Connection) -> None:
+        """Brings the pool up to date with the ledger."""
+        before = self.pool.arrived
+        if self.pool.refresh(connection):
+            self._is_outdated = True
+        if self.pool.arrived > before:
+            self._price_jobs()
+            self._evaluated_at = -math.inf  # new candidates are evaluated at once
+        self._update_wanted()
+
+    def _update_wanted(self) -> None:
+        """Determines again which candidates are worth a purchase, after rows of the pool have changed."""
+        rows = np.unique(np.array(self.pool.changed, dtype=np.intp))
+        self.pool.changed = []
+        if not len(rows) or self._feature_rungs is None:
+            return
+        pool = self.pool
+        in_play = ~pool.out[rows] | np.any(pool.closed[rows], axis=1)
+        if np.any(in_play != self._in_play[rows]):
+            self._feature_rungs = None
+            self._wanted = None
+        elif self._wanted is not None:
+            wanted = self._is_wanted(rows)
+            self._n_wanted += int(wanted.sum()) - int(self._wanted[rows].sum())
+            self._wanted[rows] = wanted
+
+    def _price_jobs(self) -> None:
+        """Computes the expected costs of all jobs again."""
+        self._campaign.price_jobs()
+        self._feature_rungs = None
+        self._wanted = None
+
+    def _evaluate(self, connection: Connection, put_off: Set[int]) -> None:
+        """Evaluates all candidates except those put off, fills the queue, and writes a row of `law` if it is due."""
+        began = time.monotonic()
+        if self._next_weights is not None:  # not earlier, so that price and costs keep one unit between evaluations
+            self._numeraire.weights = self._next_weights
+            self._next_weights = None
+        self._price_jobs()
+        self.pool.outlay = self._spent() if self._numeraire.allowances else None
+        self.priced.seconds = self._campaign.seconds()
+        self.priced.lasts = self._evaluation_seconds * (1 / SHARE_OF_EVALUATION - 1)
+        hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
+        self.pool.pending |= hidden
+        batch = self.priced.choose(self.pool, self._remaining_share())
+        self.pool.pending &= ~hidden
+        self._queue = deque(side_by_side(batch, self._campaign.seconds()))
+        self._wanted = None
+        self._evaluated_at = time.monotonic()
+        self._evaluation_seconds = self._evaluated_at - began
+        self._is_outdated = False
+        audit_changes = self._audit.look(connection, self.priced, self._queue, self._spent())
+        was_fitted = self.priced.fits > self._n_fits_written
+        if was_fitted:
+            self._n_fits_written = self.priced.fits
+            self._rung_worths = self._worths()
+            remaining = self._remaining_by_name(self._released_share())
+            self._next_weights = self._numeraire.balanced(self._campaign.drawn(), remaining)
+        if was_fitted or audit_changes:
+            self.law_version = laws.write(connection, self._built.row.id, self._law_state(audit_changes)).version
+
+    def _worths(self) -> dict[str, object]:
+        """Returns the value of the best candidates as JSON, and their value without each rung, by its label."""
+        worth, worth_by_omitted_rung = self.priced.worth_without(self.pool)
+        by_label: dict[str, float] = {}
+        for rung, worth_without_rung in worth_by_omitted_rung.items():
+            label = self._built.rungs[self._schema.paid[rung]].spec.rung
+            by_label[label] = _rounded(worth_without_rung)
+        return {"worth": _rounded(worth), "without": by_label}
+
+    def _law_state(self, audit_changes: Mapping[str, object]) -> dict[str, object]:
+        """Returns the JSON for a row of `law`."""
+        names = [allowance.name for allowance in self._numeraire.allowances]
+        weights = self._numeraire.weights.tolist()
+        state: dict[str, object] = {
+            "columns": [[column.rung, column.property] for column in self._schema.columns],
+            "weights": dict(zip(names, weights, strict=True)),
+            "failures": [round(float(p), 6) for p in self.pool.failures()],
+            "value": self._rung_worths,
+            "factors": self._campaign.factors.tolist(),
+            "priced": self.priced.state(),
+        }
+        if audit_changes:
+            state["audit"] = audit_changes
+        return state
+
+    def _remaining_by_name(self, share: float) -> dict[str, float]:
+        """Returns the amounts that may still be spent, by allowance. share: of the budget that is released.
+
+        Time is not released in shares, since it passes whether jobs run or not.
+        """
+        used = self._used()
+        left = {}
+        for allowance in self._numeraire.allowances:
+            released = 1.0 if allowance.name == WALL_ALLOWANCE else share
+            left[allowance.name] = max(released * allowance.limit - used[allowance.name], 0.0)
+        return left
+
+    def _used(self) -> dict[str, float]:
+        """Returns the amounts spent or reserved, by allowance."""
+        used = self.budget.used()
+        if self._built.spec.budget.until is not None:
+            used |= self.budget.used_in_all()
+        if "wall_seconds" in used:
+            used["wall_seconds"] *= self._built.spec.workers
+        return used
+
+    def _spent(self) -> float:
+        """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
+        return self._numeraire.share(self._used())
+
+    def _remaining_share(self, share: float | None = None) -> float:
+        """Returns the amount that jobs may take, as a share of the whole budget; infinite without limits. share: of the
+        budget that is released; default: the present one."""
+        if not self._numeraire.allowances:
+            return math.inf
+        if share is None:
+            share = self._released_share()
+        remaining = self._remaining_by_name(share)
+        names = [a.name for a in self._numeraire.allowances if self._campaign.is_taken_by_jobs(a)]
+        return self._numeraire.share({name: remaining[name] for name in names})
+
+    def _released_share(self) -> float:
+        """Returns the share of the budget that may be spent now: the share of all proposals that were made.
+
+        Without a known total, it is the share of the candidates among which the scheduler can choose.
+        """
+        if self.proposed_share is not None:
+            return self.proposed_share
+        pool = self.pool
+        if not pool.arrived or not self._numeraire.allowances:
+            return 1.0
+        if len(pool.open):
+            verification_cost = float(np.median(pool.costs[pool.open, -1]))
+        else:
+            verification_cost = float(pool.costs[:, -1].max())
+        if verification_cost <= 0:
+            return 1.0
+        # the budget holds 1 / cost verifications
+        return min(1.0, pool.arrived * verification_cost / CANDIDATES_PER_VERIFICATION)
+
+    def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
+        id_ = int(self.pool.ids[purchase.of])
+        position = self._schema.paid[purchase.rung]
+        return Choice(
+            id_, position, min(purchase.index, INDEX_WITHOUT_LAW), purchase.propensity, why, self.law_version, price
+        )
+
+    def _reason(self, purchase: Purchase) -> str:
+        label = self._built.rungs[self._schema.paid[purchase.rung]].spec.rung
+        if not math.isfinite(purchase.index):
+            if purchase.rung in self._rungs_for_everyone() and not self.pool.closed[purchase.of, -1]:
+                return f"priced: {label} costs so little that everyone gets it"
+            return "priced: one of the first few, up the whole ladder, for the law to learn from"
+        if purchase.valuation is None:
+            return "priced"
+        what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
+        cost = float(self.pool.costs[purchase.of, purchase.rung])
+        takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
+        payoff = 100 * purchase.valuation.payoff
+        price = self.priced.price
+        return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
+
+
+def _rounded(value: float) -> float:
+    """Returns the value with six significant digits."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,98 @@
+"""Schedulers that run the ladder one rung at a time, and the choice of the scheduler of a campaign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence, Set
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.scheduler_on_ledger import Purchasing
+from sciagent.domain.ports import Choice
+from sciagent.domain.rung_position import Position
+from sciagent.domain.states import CampaignState
+from sciagent.scheduling.array_types import RowIndices
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule
+
+
+class InTurn(Purchasing):
+    """Purchasing by a rule that moves candidates up the ladder one rung at a time."""
+
+    def __init__(
+        self, built: Built, connection: Connection, budget: BudgetTracker, rule: RungRule, paid: Sequence[Position]
+    ) -> None:
+        super().__init__(LedgerPool(built, paid, None, connection), budget)
+        self._terminal = built.terminal
+        self._rule = rule
+        self._paid = tuple(paid)
+        self._rungs_of_people = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
+
+    def choose(
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
+    ) -> list[Choice]:
+        self.pool.refresh(connection)
+        self.pool.slots = slots
+        self.pool.room = tuple(self.budget.remaining_jobs(p) if p in places else 0 for p in self._paid)
+        self.pool.started = tuple(map(self.budget.started, self._paid))
+        bought = self._rule.for_everyone(self.pool) if first_only else self._rule.choose(self.pool, math.inf)
+        choices = [Choice(int(self.pool.ids[p.of]), self._paid[p.rung], p.index, p.propensity, p.why) for p in bought]
+        return [choice for choice in choices if choice.id not in put_off]
+
+    def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
+        """Does nothing: the rule chooses these candidates again."""
+
+    def wants(self, connection: Connection) -> int:
+        self.pool.refresh(connection)
+        may_start = [self.budget.remaining_jobs(p) != 0 for p in self._paid]
+        counted_rungs = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
+        next_rungs = self._next_rungs()
+        is_counted = np.isin(next_rungs, counted_rungs)
+        # candidates at people's desks are not counted: the proposer would wait for weeks
+        is_with_people = self.pool.pending[~self.pool.out] & np.isin(next_rungs, self._rungs_of_people)
+        return int((is_counted & ~is_with_people).sum())
+
+    def is_preparing(self, connection: Connection) -> bool:
+        self.pool.refresh(connection)
+        is_at_first_rung = self._next_rungs() == 0
+        if self._paid and self.budget.remaining_jobs(self._paid[0]) == 0:
+            # the rung starts no more jobs, so that only the running ones will be answered
+            is_at_first_rung &= self.pool.pending[~self.pool.out]
+        return bool(is_at_first_rung.any())
+
+    def ends_with_terminal(self) -> bool:
+        return self._rule.ends_with(self.budget.remaining_jobs(self._terminal))
+
+    def left_over(self, n: int) -> tuple[CampaignState, str]:
+        next_rungs = set(self._next_rungs().tolist())
+        if any(self._rule.leaves(rung) for rung in self.pool.paid if rung in next_rungs):
+            return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
+        return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
+
+    def _next_rungs(self) -> RowIndices:
+        """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
+        going = ~self.pool.out
+        indices: RowIndices = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        return indices
+
+
+def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -> Purchasing:
+    """Returns the campaign's scheduler with its candidates as they are in the ledger."""
+    scheduler = built.spec.scheduler
+    paid = tuple(r.rules.position for r in built.paid if r.rules.position <= built.terminal)
+    if isinstance(scheduler, PricedSpec):
+        from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
+        from sciagent.campaign.pricing.priced_scheduler import Pricing
+
+        priced = priced_campaign(built, connection)
+        if priced is not None:
+            return Pricing(priced, connection, budget)
+        paid = ()
+    rungs = [built.rungs[position] for position in paid]
+    labels = tuple(rung.spec.rung for rung in rungs)
+    tiers = tuple(rung.verifier.tier for rung in rungs)
+    return InTurn(built, connection, budget, scheduler.rule(PaidLadder(labels, tiers, built.spec.seed)), paid)

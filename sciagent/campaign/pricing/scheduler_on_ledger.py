@@ -1,0 +1,139 @@
+"""The interface between a campaign's driver and its scheduler: `Purchasing` turns purchases into choices.
+
+`Blocked` says which limit a purchase exceeds. `Basket` holds the choices of one dispatch. `side_by_side` puts a batch
+of purchases into the order in which their jobs start.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.domain.ports import Choice
+from sciagent.domain.rung_position import Position
+from sciagent.domain.states import CampaignState
+from sciagent.scheduling.array_types import Array
+from sciagent.scheduling.candidate_pool import Purchase
+
+
+class BlockedBy(StrEnum):
+    """The limit that a worthwhile purchase exceeds."""
+
+    SLICE = "slice"  # the share of the budget that is released so far; more candidates release more
+    BUDGET = "budget"  # what is left of the whole budget
+    PLACES = "places"  # the number of jobs that its rung may start
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A worthwhile purchase that a choice left out."""
+
+    by: BlockedBy
+    words: str
+    """The amount that it would take, and the amount that is left."""
+
+
+class Purchasing(ABC):
+    """The source of choices for one campaign; the driver calls it at every dispatch."""
+
+    reorders: ClassVar[bool] = False
+    """Whether answers change the order of tasks that are on the list already."""
+
+    def __init__(self, pool: LedgerPool, budget: BudgetTracker) -> None:
+        self.pool = pool
+        self.budget = budget
+        """The candidates and the budget of the campaign."""
+        self.proposed_share: float | None = None
+        """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
+        self.blocked: Blocked | None = None
+        """A worthwhile purchase that the last choice left out; one that more candidates would release goes first."""
+
+    @abstractmethod
+    def choose(
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
+    ) -> list[Choice]:
+        """Returns at most `slots` choices, most urgent first.
+
+        first_only: only rungs that every candidate gets. places: positions of rungs with a place for a job. put_off:
+        ids of candidates to skip, whose reservation exceeds the budget.
+        """
+
+    def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
+        """Returns, by candidate id, those tasks that are still among the most urgent ones; None: they keep their order.
+        tasks: {candidate id: position of the rung} of tasks that nobody has begun."""
+        return None
+
+    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+        """Takes note that tasks were withdrawn after `reorder`; their candidates are open again."""
+        return None
+
+    @abstractmethod
+    def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
+        """Takes back choices that were not started. unplaced: no worker could take the job now. refused: the
+        reservation exceeds the budget."""
+
+    @abstractmethod
+    def wants(self, connection: Connection) -> int:
+        """Returns the number of open candidates worth a purchase now; if it is low, more candidates are proposed."""
+
+    @abstractmethod
+    def is_preparing(self, connection: Connection) -> bool:
+        """Whether a candidate still lacks the answer of a rung that every candidate gets."""
+
+    @abstractmethod
+    def ends_with_terminal(self) -> bool:
+        """Whether the campaign is over because the terminal rung may start no more jobs."""
+
+    @abstractmethod
+    def left_over(self, n: int) -> tuple[CampaignState, str]:
+        """Returns the final state, and its reason, of a campaign that buys nothing more although n candidates wait."""
+
+
+SECONDS_TOGETHER = 10.0  # seconds of all workers within which the order of jobs does not matter
+
+
+@dataclass
+class Basket:
+    """The choices of one dispatch so far, and the budget left for more."""
+
+    slots: int
+    left: float
+    """Share of the whole budget that is left for more choices."""
+    budget: BudgetTracker
+    choices: dict[int, Choice]
+    """The choices so far, by candidate id."""
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.choices) >= self.slots
+
+    def holds(self, position: Position, cost: float) -> bool:
+        """Whether the budget suffices for a job of the rung. cost: share of the whole budget."""
+        return cost <= self.left and self.budget.remaining_jobs(position) != 0
+
+    def take(self, choice: Choice, cost: float) -> None:
+        self.choices[choice.id] = choice
+        self.left -= cost
+
+
+def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
+    """Returns the batch in which purchases that start within the same `SECONDS_TOGETHER` are sorted by their rows.
+
+    One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all.
+    seconds: (k,) time that a job of each rung keeps all workers busy; infinite if unknown, and such a job keeps its
+    place.
+    """
+    rungs = np.array([purchase.rung for purchase in batch], dtype=np.intp)
+    rows = np.array([purchase.of for purchase in batch], dtype=np.intp)
+    seconds_of_rung = np.where(np.isfinite(seconds), seconds, SECONDS_TOGETHER)
+    periods = np.floor(seconds_of_rung[rungs].cumsum() / SECONDS_TOGETHER)
+    order = np.lexsort((rows, periods)).tolist()
+    return [batch[place] for place in order]

@@ -1,0 +1,109 @@
+"""Compares proposals with earlier candidates: whether one is new, what resembles it, and which are the best so far.
+
+A proposal may be new in the candidate itself, or in its family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.ports import MeasuredCandidate, Scored
+from sciagent.store.campaign_state import standings
+from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.results import candidates, pooled_answers
+
+MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
+MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
+
+Note = dict[str, Any]
+
+
+def novelty_notes(connection: Connection, subject: Subject, described: Sequence[tuple[str, Features]]) -> list[Note]:
+    """Returns a note on the novelty of each candidate before the candidate is entered.
+
+    Novelty depends on time, so that a note is no evidence. described: key and features of each candidate; earlier
+    candidates of the same turn count as known. The keys of a note:
+
+    `candidate`: whether the candidate is new to the ledger. `scaffold`: whether its family (of a molecule its Murcko
+    scaffold) is new; None if unknown, since the families of some earlier candidates are not stored yet. `nearest`:
+    similarity, by `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known candidate, None if
+    there are none.
+    """
+    known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
+    new_features = [features for key, features in described if key not in known_keys]
+    known_families = candidates.known_families(connection, (features.family_hash for features in new_features))
+    is_unsure = bool(new_features) and bool(candidates.candidates_without_family(connection, 1))
+    earlier = _latest(connection, subject) if new_features else []
+    notes: list[Note] = []
+    for key, features in described:
+        if key in known_keys:
+            notes.append({"candidate": False, "scaffold": False, "nearest": 1.0})
+            continue
+        notes.append(_note(subject, features, known_families, earlier, is_unsure))
+        known_keys.add(key)
+        known_families.add(features.family_hash)
+        earlier = [features, *earlier[: MAX_COMPARED - 1]]
+    return notes
+
+
+def _latest(connection: Connection, subject: Subject) -> list[Features]:
+    texts = candidates.latest_texts(connection, subject.name, MAX_COMPARED)
+    notations = candidates.notations(connection, subject, texts)
+    return [subject.features(notations[id_]) for id_ in texts]
+
+
+def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
+    is_new = fresh.family_hash not in old
+    similarity = subject.nearest(fresh, earlier)
+    return {
+        "candidate": True,
+        "scaffold": None if is_new and unsure else is_new,
+        "nearest": None if similarity is None else round(similarity, 4),
+        "fingerprint": subject.fingerprint,
+        "compared": len(earlier),
+    }
+
+
+def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
+    """Stores the families of new candidates, by ledger id, and of `MAX_FILLED` earlier candidates without one."""
+    candidates.write_families(connection, {id_: found.family_hash for id_, found in fresh.items()})
+    older = candidates.candidates_without_family(connection, MAX_FILLED)
+    for kind in sorted({kind for _, kind, _ in older}):
+        subject_of_kind = subject if kind == subject.name else subject_of(kind)
+        texts = {id_: text for id_, own_kind, text in older if own_kind == kind}
+        notations = candidates.notations(connection, subject_of_kind, texts)
+        families = {id_: subject_of_kind.features(text).family_hash for id_, text in notations.items()}
+        candidates.write_families(connection, families)
+
+
+MAX_MEASURED = 10_000  # candidates; those with the best score
+
+
+def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
+    """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
+    rows = standings.best_scored(connection, built.row.id, n, part)
+    notations = candidates.notations(connection, built.subject, {row[0]: row[2] for row in rows})
+    return {
+        id_: Scored(key, notations[id_], value, depth, seeds, seq, operation or "")
+        for id_, key, _, value, depth, seeds, seq, operation in rows
+    }
+
+
+def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
+    """Returns the candidates that have a score, best first, with the results of the terminal rung."""
+    top = best_candidates(connection, built, MAX_MEASURED)
+    rung = built.rungs[built.terminal]
+    derived = [prop.settings_hash for prop in rung.spec.derived]
+    known = pooled_answers.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
+    measured = []
+    for id_, scored in top.items():
+        values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}
+        measured.append(MeasuredCandidate(scored.text, scored.score, scored.seq, values, scored.key))
+    return measured

@@ -1,0 +1,232 @@
+"""`sciagent add CANDIDATE…` and `sciagent import FILE`: add a person's molecules, and import values from a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sciagent.api.terminal import Line
+from sciagent.cli import options
+from sciagent.cli.lab import next_step
+from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
+from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.ports import ProposalIn
+from sciagent.errors import UsageError
+from sciagent.inputs.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.verifying import AddedCandidate
+    from sciagent.chemistry.subjects.base import Subject
+
+_VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
+
+
+def add(
+    reason: options.Reason,
+    candidates: list[str] | None = typer.Argument(
+        None, metavar="[CANDIDATE]...", help="Molecules as SMILES; crystals as files or prototypes."
+    ),
+    campaign: options.Campaign = None,
+    file: Path | None = typer.Option(None, "--file", "-f", help="More: csv, smi or sdf; cif and others for crystals."),
+    column: str | None = typer.Option(None, help="The column of a csv with the structures; default: smiles."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Bring candidates of your own into a campaign. They are parsed, screened and gated as any other proposal.
+
+    Exit code 1 if any of them could not be read.
+    """
+    from sciagent.api.campaign import Campaign
+    from sciagent.campaign.people.steering import driver_line
+    from sciagent.chemistry.subjects.registry import subject_of
+
+    if not candidates and file is None:
+        raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
+    entered = Campaign.open(campaign, open_ledger(ledger))
+    rows = []
+    counts = {"new": 0, "duplicate": 0, "refused": 0}
+    for added in entered.entering(
+        _given(subject_of(entered.spec.subject), candidates or [], file, column), reason, as_who
+    ):
+        counts[added.status] += 1
+        if json:
+            rows.append(vars(added))
+        else:
+            put(_line(added))
+    notes = [f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused"]
+    if counts["new"]:
+        notes.append(driver_line(entered.ledger.store, entered.name))
+    put_answer({"campaign": entered.name, **counts, "candidates": rows}, json, (), *notes)
+    if counts["refused"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _given(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
+    yield from map(ProposalIn, structures(texts))
+    if file is not None:
+        yield from (ProposalIn(record.text, names=record.names) for record in subject.records(file, column))
+
+
+def _line(added: AddedCandidate) -> str:
+    text = added.text[:80] or "(nothing)"
+    if added.status == "refused":
+        return f"refused    {text}: {added.reason}: {added.detail}"
+    stands = f"{added.standing}" + (f" ({added.reason}: {added.detail})" if added.reason else "")
+    return f"{'new' if added.status == 'new' else 'there':<10} {(added.key or '')[:12]}  {text}: {stands}"
+
+
+def import_(
+    file: Path = typer.Argument(help="A CSV file with a header."),
+    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
+    method: str = typer.Option("", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …; needed without --rung."),
+    basis: str = typer.Option(""),
+    phase: str = typer.Option("", help="gas, water, solid, …"),
+    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
+    cost: list[str] | None = typer.Option(
+        None, help="RESOURCE=NUMBER or RESOURCE=COLUMN: what each row cost, such as money=40. Repeat it."
+    ),
+    column: str | None = typer.Option(None, help="The column with the structures; default: smiles."),
+    subject: str = typer.Option(
+        MOLECULE_KIND, help="What the rows are about: molecule, crystal, or the name of another installed subject."
+    ),
+    parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
+    ph: float | None = typer.Option(
+        None, min=0, max=14, help="The values are those of the protonation states at this pH, as in a campaign."
+    ),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
+    revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed, and why."),
+    replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
+    keep: list[str] | None = typer.Option(None, help="A column that becomes a name of the molecules. Repeat it."),
+    campaign: str | None = typer.Option(None, "--campaign", "-c", help="With --rung: the campaign."),
+    rung: str | None = typer.Option(
+        None, metavar="LABEL", help="Old values are answers of this rung of a campaign, which people do."
+    ),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value.
+
+    With --campaign and --rung they are old values of the same measurement: they become answers of that rung, so that
+    the campaign learns from them. They cost nothing.
+    """
+    if campaign is not None or rung is not None:
+        others: dict[str, object] = {
+            "--method": method,
+            "--basis": basis,
+            "--phase": phase,
+            "--cost": cost,
+            "--keep": keep,
+            "--parent": parent,
+            "--skip-bad": skip_bad,
+            "--replicate": replicate,
+            "--dry-run": dry_run,
+            "--ph": ph is not None,
+            "--subject": subject != MOLECULE_KIND,
+        }
+        _load_old(
+            *_rung_of_old_values(campaign, rung, others),
+            file,
+            value_columns(value, uncertainty or []),
+            column or "smiles",
+            revise or "",
+            ledger,
+            as_who or user(),
+            json,
+        )
+        return
+    if not method:
+        raise UsageError("say how the values were obtained: --method experiment, or --campaign and --rung")
+    from sciagent.campaign.people.importing import import_file
+    from sciagent.domain.properties import Level
+
+    report = import_file(
+        open_ledger(ledger, create=True),
+        file,
+        columns=value_columns(value, uncertainty or []),
+        level=Level(method, basis, phase),
+        subject=subject,
+        structure=column,
+        standardise="parent" if parent else "refuse",
+        ph=ph,
+        who=as_who or user(),
+        skip_bad=skip_bad,
+        revise=revise,
+        replicate=replicate,
+        dry_run=dry_run,
+        keep=keep,
+        costs=pairs("--cost", cost or [], "RESOURCE=NUMBER or RESOURCE=COLUMN"),
+    )
+    for fault in report.faults[:50]:
+        say(f"left out: {fault}")
+    done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
+    note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
+    put_answer(vars(report), json, (), note)
+
+
+def _rung_of_old_values(campaign: str | None, rung: str | None, others: Mapping[str, object]) -> tuple[str, str]:
+    """Returns the campaign and the rung whose answers are loaded. others: options that do not go with them.
+
+    Raises UsageError.
+    """
+    if campaign is None or rung is None:
+        raise UsageError("--campaign and --rung belong together: old values are answers of a rung of a campaign")
+    given = [option for option, value in others.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} does not go with --rung: the rung of the campaign says what was measured")
+    return campaign, rung
+
+
+def _load_old(
+    campaign: str,
+    rung: str,
+    file: Path,
+    columns: list[Any],
+    structures_column: str,
+    why: str,
+    ledger: str | None,
+    who: str,
+    json: bool,
+) -> None:
+    """Takes old values as answers of a rung that people do. why: reason for values that differ from those known."""
+    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.people.verifying import add as add_candidates
+    from sciagent.lab import old_values
+
+    built = open_for_people(open_ledger(ledger), campaign)
+    old = old_values.read_old(built, rung, file, columns, structures_column)
+    added = list(add_candidates(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
+    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
+    for fault in done.faults[:50]:
+        say(f"left out: {fault}")
+    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
+    put_answer(vars(done), json, [Line(note)], *next_step(built.row.hosted, campaign))
+
+
+def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
+    """Returns the columns that --value and --uncertainty name."""
+    from sciagent.domain.display_units import Column
+    from sciagent.domain.properties import properties
+
+    spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
+    columns = []
+    for text in values:
+        match = _VALUE.fullmatch(text)
+        if match is None:
+            raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
+        name = match["column"]
+        prop = properties()[match["property"]]
+        if match["unit"] is None and prop.unit != "1":
+            way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
+            raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")
+        columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
+    if spread:
+        raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
+    return columns

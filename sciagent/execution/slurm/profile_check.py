@@ -1,0 +1,135 @@
+"""Checks a profile against its cluster: commands exist, partitions match, an example job is accepted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sciagent.errors import NoPartitionError, SlurmError
+from sciagent.execution.slurm.job_arrays import Slurm
+from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, choose_partition
+
+COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
+_FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+_LARGEST = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    """A partition as sinfo shows it."""
+
+    name: str
+    up: bool
+    minutes: int | None
+    """Time limit, in minutes; None if there is none."""
+    memory_mb: int
+    """Memory of the largest node, in MB."""
+    cores: int
+    """Cores of the largest node."""
+    gpus: int = 0
+    """GPUs of the largest node."""
+
+
+@dataclass(frozen=True)
+class ProfileCheck:
+    """The result of checking a profile."""
+
+    faults: list[str] = field(default_factory=list)
+    """One line per mismatch."""
+    partitions: list[PartitionStatus] = field(default_factory=list)
+    request: ResourceRequest | None = None
+    """The request for the example job, if a partition holds it."""
+    rehearsal: str | None = None
+    """Slurm's message on the example job; None if Slurm was not asked."""
+
+
+def check(site: SiteProfile, need: Need) -> ProfileCheck:
+    """Check the profile against Slurm. need: the example job. Nothing is submitted or written."""
+    slurm = Slurm(site)
+    faults = []
+    partitions = []
+    if not _writable(Path(site.spool)):
+        faults.append(f"spool: {site.spool} cannot be written here")
+    try:
+        for name in COMMANDS:
+            slurm.find(name)
+        slurm.passed_variables()
+        partitions = _partition_statuses(slurm.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
+        faults += _differences(site, {status.name: status for status in partitions})
+        largest = _LARGEST.search(slurm.run("scontrol", "show", "config").stdout)
+        if largest and site.max_array > int(largest[1]):
+            faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
+    except SlurmError as error:
+        faults.append(str(error))
+    request = None
+    rehearsal = None
+    try:
+        request = choose_partition(site, need)
+        rehearsal = slurm.rehearse(request) if partitions else None
+    except NoPartitionError as error:
+        faults.append(str(error))
+    except SlurmError as error:
+        faults.append(f"the example job: {error}")
+    return ProfileCheck(faults, partitions, request, rehearsal)
+
+
+def _partition_statuses(sinfo_output: str) -> list[PartitionStatus]:
+    """One entry per partition, from sinfo's output, which has one line per kind of node."""
+    largest: dict[str, PartitionStatus] = {}
+    for line in sinfo_output.splitlines():
+        parts = line.strip().split("|")
+        if len(parts) != 6:
+            continue
+        name, state, limit, cores, memory, generic = parts
+        old = largest.get(name)
+        largest[name] = PartitionStatus(
+            name,
+            state == "up",
+            minutes(limit),
+            max(_leading(memory), old.memory_mb if old else 0),
+            max(_leading(cores), old.cores if old else 0),
+            max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
+        )
+    return list(largest.values())
+
+
+def minutes(limit: str) -> int | None:
+    """Minutes of a time limit as sinfo shows it, [days-][hours:]minutes:seconds; None without a limit."""
+    if not (parts := _TIME.fullmatch(limit)):
+        return None
+    days, hours, whole, _ = (int(group or 0) for group in parts.groups())
+    return (days * 24 + hours) * 60 + whole
+
+
+def _leading(text: str) -> int:
+    """The number at the beginning of a text such as `4000+`, which means 4000 or more; 0 without one."""
+    digits = re.match(r"\d+", text)
+    return int(digits[0]) if digits else 0
+
+
+def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> Iterator[str]:
+    for partition in site.partitions:
+        name = f"partition {partition.name}"
+        status = partitions.get(partition.name)
+        if status is None:
+            yield f"{name} does not exist; there are: {', '.join(partitions) or 'none'}"
+            continue
+        if not status.up:
+            yield f"{name} is not up"
+        if status.minutes is not None and partition.max_minutes > status.minutes:
+            yield f"{name}: max_minutes is {partition.max_minutes}, and Slurm allows {status.minutes}"
+        for amount in ("memory_mb", "cores", "gpus"):
+            if (most := getattr(partition, f"max_{amount}")) > (largest := getattr(status, amount)):
+                yield f"{name}: max_{amount} is {most}, and its largest node has {largest}"
+
+
+def _writable(folder: Path) -> bool:
+    """Whether this process may write to the folder, or to its nearest existing parent."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -1,0 +1,264 @@
+"""A slot of a worker: claims a job from the ledger, runs it in its own process, and writes the result."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.states import GPU
+from sciagent.errors import LedgerAwayError, UsageError
+from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of, scratch_of
+from sciagent.execution.worker.end_attempts import (
+    JobEnding,
+    JobResult,
+    complete,
+    drop_checkpoints,
+    give_back,
+    lost_with_host,
+    store_files,
+)
+from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import external_jobs, offers
+from sciagent.store.job_queue.leases import Claim
+from sciagent.store.job_queue.workers import NewWorker
+from sciagent.verification.sandbox.host import HostResult, Worker
+
+log = logging.getLogger(__name__)
+MAX_PAUSE = 5.0  # seconds between tries while the database is away
+
+T = TypeVar("T")
+
+
+def patiently(
+    work: Callable[[], T],
+    stop: threading.Event | None = None,
+    away: tuple[type[Exception], ...] = (LedgerAwayError,),
+    what: str = "the ledger",
+) -> T:
+    """Returns work(), which is called again while it raises an error of `away`. Raises that error once `stop` is set.
+    Always raises FileNotFoundError, since a missing file does not come back. what: name of the resource, in the log."""
+    pause = 0.1
+    while True:
+        try:
+            return work()
+        except away as error:
+            if isinstance(error, FileNotFoundError) or (stop is not None and stop.is_set()):
+                raise
+            log.warning("%s is away, trying again in %.1f s: %s", what, pause, str(error).split("\n", 1)[0][:200])
+            time.sleep(pause * random.uniform(0.8, 1.2))
+            pause = min(2 * pause, MAX_PAUSE)
+
+
+class Runner:
+    """One slot of a worker. Only one thread uses it, but any thread may call `stop`.
+
+    owner: owner of its leases. scratch: folder for jobs, on a disk of this machine. registered: the slot's worker; None
+    on a cluster, where a job has one core and `memory_mb`. renewer: renews leases; the slots of a process share it.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        owner: str,
+        queues: Sequence[str],
+        scratch: Path,
+        *,
+        memory_mb: float = math.inf,
+        registered: NewWorker | None = None,
+        renewer: LeaseRenewer | None = None,
+    ) -> None:
+        self.owner = owner
+        self._ledger = ledger
+        self._queues = tuple(queues)
+        self._scratch = scratch
+        self._memory_mb = memory_mb
+        self._registered = registered
+        self._own_renewer = renewer is None
+        self._renewer = renewer or LeaseRenewer(ledger)
+        self._tasks = Tasks()
+        self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
+        self._element = ""  # the array element for which the claimed jobs are reserved
+        self._worker: Worker | None = None
+        self._stop = threading.Event()
+        self.campaigns: frozenset[int] = frozenset()
+        """Ids of the campaigns whose jobs ran last."""
+
+    def run_next(self, seconds: float | None = None) -> int:
+        """Claim and run the most urgent job of the queues, with jobs that its verifier takes together. Returns the
+        number of jobs. seconds: longest expected duration of a job that may be claimed."""
+        claim = partial(
+            offers.claim_next,
+            queues=self._queues,
+            owner=self.owner,
+            worker=self._registered,
+            memory_mb=self._memory_mb,
+            skip=list(self._cannot),
+            seconds=seconds,
+            after=max(self.campaigns, default=0),
+        )
+        return self._claim_and_run(claim)
+
+    def run_reserved(self, job_ids: Sequence[int], name: str) -> int:
+        """Run those of the jobs of one rung that are still reserved for the array element `name`, in one call. Returns
+        the number of jobs run. Jobs that cannot run here stay reserved, so that the controller counts a failed element.
+        """
+        reserved = partial(external_jobs.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
+        self._element = name
+        try:
+            return self._claim_and_run(reserved)
+        finally:
+            self._element = ""
+
+    @property
+    def cannot(self) -> str:
+        """The reason why this worker cannot run the jobs of a rung; empty if it could run all that it met."""
+        return next(iter(self._cannot.values()), "")
+
+    def stop(self) -> None:
+        """End the running jobs and take no more. Another worker resumes them from their checkpoints."""
+        self._stop.set()
+        self._end()
+
+    def close(self) -> None:
+        """End the worker's process, and the renewer if no other slot shares it."""
+        if self._worker is not None:
+            self._worker.close()
+        if self._own_renewer:
+            self._renewer.close()
+
+    def _claim_and_run(self, claim: Callable[[Connection], list[Claim]]) -> int:
+        def ask_in_transaction() -> list[AskedJob]:
+            if self._stop.is_set():
+                return []
+            with self._ledger.begin() as connection:
+                return ask(connection, claim(connection))
+
+        asked = patiently(ask_in_transaction, self._stop)
+        if not asked:
+            return 0
+        claims = [job.claim for job in asked]
+        held = self._renewer.hold(claims, self._end)
+        try:
+            jobs = self._tasks.jobs(asked)
+            if len(jobs) == 1:
+                about = self._about(jobs[0], "started")
+                log.info("job %d: %s starts", claims[0].job_id, jobs[0].task.verifier.name, extra={"about": about})
+            results = self._verify(jobs)
+        except CannotError as error:
+            self._refuse(claims, str(error))
+            return 0
+        finally:
+            self._renewer.release(held)
+        self._write(jobs, results, held)
+        self.campaigns = frozenset(job.task.campaign_id for job in jobs)
+        return len(jobs)
+
+    def _end(self) -> None:
+        """End the running verification."""
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def _verify(self, jobs: list[ClaimedJob]) -> list[HostResult]:
+        request = request_of(jobs, scratch_of(self._ledger.artifacts), self._cuda(jobs))
+        try:
+            if self._worker is None:
+                self._worker = Worker(self._scratch, preload=[request.verifier])
+            return self._worker.run(request)
+        except Exception as error:
+            log.exception("the host failed", extra={"about": self._about(jobs[0], "host_failed")})
+            return [lost_with_host(job, f"{type(error).__name__}: {error}") for job in jobs]
+
+    def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
+        """GPUs of jobs in one process, for CUDA_VISIBLE_DEVICES. On a cluster: the first GPUs given to this process."""
+        if self._registered is None:
+            given = jobs[0].task.needs.get(GPU, 0)
+            return visible_gpus(given, range(given))
+        held = list(chain.from_iterable(job.claim.gpus for job in jobs))
+        return visible_gpus(self._registered.resources.get(GPU, 0), held)
+
+    def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: RenewedLeases) -> None:
+        """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
+        computed result is lost."""
+        files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")
+        ended = bool(held.gone) or self._stop.is_set()
+        done = [JobResult(*parts, ended) for parts in zip(jobs, results, files, strict=True)]
+
+        def write() -> dict[int, JobEnding]:
+            with self._ledger.begin() as connection:
+                return complete(connection, done)
+
+        endings = patiently(write)
+        for result in done:
+            finding = result.result.finding
+            job_id = result.job.claim.job_id
+            event = "ended"
+            late = ""
+            if job_id not in endings:
+                event = "refused"
+                late = "; refused, for somebody else had taken over"
+            about = self._about(result.job, event)
+            about |= {"outcome": str(finding.outcome), "seconds": round(result.result.wall_seconds, 3)}
+            reason = f" ({finding.reason})" if finding.reason else ""
+            log.info("job %d: %s%s%s", job_id, finding.outcome, reason, late, extra={"about": about})
+        drop_checkpoints(scratch_of(self._ledger.artifacts), endings.values())
+
+    def _about(self, job: ClaimedJob, event: str) -> dict[str, object]:
+        """Fields of a log record, for programs that read logs."""
+        fields = {"event": event, "campaign": job.task.verifier.scope, "job": job.claim.job_id}
+        return fields | {"fence": job.claim.fence, "worker": self.owner}
+
+    def _refuse(self, claims: list[Claim], why: str) -> None:
+        """Give back jobs that this worker cannot run, record it once, and take no more jobs of that rung."""
+        about = {"event": "cannot", "worker": self.owner, "job": claims[0].job_id, "fence": claims[0].fence}
+        log.error("%s", why, extra={"about": about})
+
+        def write() -> None:
+            with self._ledger.begin() as connection:
+                ended = give_back(connection, claims)
+                if self._element:
+                    left = [claim.job_id for claim in claims if claim.job_id not in ended]
+                    external_jobs.reserve_for(connection, dict.fromkeys(left, self._element))
+                for rung_id, campaign_id in offers.campaigns_by_rung(
+                    connection, [claim.job_id for claim in claims]
+                ).items():
+                    self._cannot[rung_id] = why
+                    payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
+                    campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
+
+        patiently(write, self._stop)
+
+
+def check_gpus(gpus: int) -> None:
+    """Raises UsageError if CUDA_VISIBLE_DEVICES is set and names fewer GPUs than `gpus`."""
+    if gpus and (own := _own_gpus()) is not None and gpus > len(own):
+        raise UsageError(f"{gpus} GPUs, and CUDA_VISIBLE_DEVICES names {len(own)}")
+
+
+def visible_gpus(gpus: int, held: Sequence[int]) -> str | None:
+    """CUDA_VISIBLE_DEVICES for the process of a job; None leaves the variable as it is, if the worker has no GPU.
+
+    gpus: number of GPUs of the worker. held: GPUs of the job, numbered from 0 among those visible to this process.
+    """
+    if not gpus:
+        return None
+    own = _own_gpus()
+    return ",".join(str(i) if own is None else own[i] for i in held)
+
+
+def _own_gpus() -> list[str] | None:
+    """The GPUs that this process may see; None if CUDA_VISIBLE_DEVICES is not set."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

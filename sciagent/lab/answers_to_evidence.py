@@ -1,0 +1,416 @@
+"""Records the answers of people: a submission as it was typed, and the evidence that is made from it, in one
+transaction.
+
+`enter` records an answer or a correction, which counts in every campaign that asks for the same. Where the rung asks
+for a review, a second person has to `accept` the answer or to `send_back` it. `sign` signs what is recorded.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.opening import open_within
+from sciagent.campaign.core.record import Settling, decides, settle, settle_again
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Computation, Finding
+from sciagent.domain.lab_messages import LabAnswer
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
+from sciagent.lab.claiming import claim_finished, claim_of, fitting, locked, refuse_unless_free, task_and_rung
+from sciagent.lab.typed_answers import typed_answer
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.database.engine import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, jobs, leases
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue.leases import JobEnd
+from sciagent.store.lab import submissions, tasks
+from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+from sciagent.verification.contract import WorldVerifier
+
+
+def share(
+    connection: Connection, ledger: Ledger, asking: Sequence[LabTask], evidence_id: int, chooser: str, why: str
+) -> None:
+    """Gives an answer to the tasks that ask for the same: a task that nobody has claimed goes off the list, and its
+    candidate is placed. chooser, why: fields of the decision. The caller holds the locks of all the campaigns."""
+    for other in asking:
+        try:
+            built = open_within(connection, ledger, other.campaign)
+        except SciagentError:
+            continue  # a campaign with the rung of another notebook; its own driver reuses the evidence
+        rungs_by_id = {rung.id: rung for rung in built.asked}
+        rung = rungs_by_id.get(other.rung_id)
+        if rung is None or not jobs.cancel_queued(connection, [other.id]):
+            continue
+        decision = {
+            "candidate_id": other.candidate_id,
+            "rung_id": rung.id,
+            "action": "reuse",
+            "chooser": chooser[:100],
+            "why": why,
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+        }
+        standings.decide(connection, built.row.id, [decision])
+        settle_again(connection, built, other.candidate_id, answered=rung.rules.position)
+        campaigns.wake(connection, built.row.id)
+
+
+def restate(connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str) -> list[str]:
+    """Places a candidate again in all campaigns whose ladder has the computation; returns their names.
+
+    The caller holds the locks of these campaigns. A campaign that this process cannot open, such as one with the rung
+    of another notebook, gets an event that says so, and the candidate stays at its place there.
+    """
+    names = []
+    for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
+        try:
+            other = built if campaign_id == built.row.id else open_within(connection, built.ledger, name)
+        except SciagentError as error:
+            payload = {"candidate_id": candidate_id, "why": why, "error": str(error)[:500]}
+            campaigns.log_event(connection, campaign_id, "not_restated", payload)
+            continue
+        before = standings.get(connection, campaign_id, candidate_id)
+        settle_again(connection, other, candidate_id)
+        after = standings.get(connection, campaign_id, candidate_id)
+        payload = {"candidate_id": candidate_id, "why": why}
+        payload |= {"verdict": [before["verdict"], after["verdict"]], "is_hit": [before["is_hit"], after["is_hit"]]}
+        campaigns.log_event(connection, campaign_id, "restated", payload)
+        campaigns.wake(connection, campaign_id)
+        names.append(name)
+    return names
+
+
+@dataclass(frozen=True)
+class LabEntry:
+    """An answer with the texts that were typed."""
+
+    answer: LabAnswer
+    typed_texts: Mapping[str, Any]
+    """Texts as they were typed, for the record."""
+    who: str
+    """The person who enters it."""
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """The sender makes it, so that an answer that is sent twice is recorded once."""
+    why: str | None = None
+    """Reason of a correction; None for a first answer."""
+    sample: str | None = None
+    """Scanned code of the vial that was measured; None without a vial."""
+    files: Sequence[Mapping[str, Any]] = ()
+    """Name, sha256, size and media type of each attached file."""
+    seen: int | None = None
+    """Id of the last submission that the person saw, 0 for none; None: not compared."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an answer."""
+
+    task: int
+    """Number of the task."""
+    state: str
+    """State of the task's job."""
+    evidence_key: str
+    """Key of the evidence; empty while the answer waits for its review."""
+    revision: int
+    """0, or the number of the correction."""
+    was_known: bool = False
+    """Whether the same answer had been recorded before."""
+    in_review: bool = False
+    """Whether a second person has to accept it before it becomes evidence."""
+    overdrawn: str = ""
+    """Message on the limit of the budget that the measurement exceeds; empty if it exceeds none."""
+
+
+def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
+    """Records an answer. A task that nobody has is claimed first, even if the budget does not hold it. The answer to a
+    task that is done is a correction, which needs a reason. Where the rung asks for a review, a second person decides
+    whether the answer becomes evidence.
+
+    Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
+    AnsweredMeanwhileError if somebody answered after `entry.seen`; EvidenceConflictError if another answer was sent
+    with the same key."""
+    with locked(built, task_id) as (connection, _, _):
+        return enter_here(connection, built, task_id, entry)
+
+
+def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
+    """Records an answer in a transaction that has locked the campaigns. Raises the errors of `enter`."""
+    task, rung = task_and_rung(connection, built, task_id)
+    earlier = submissions.with_key(connection, entry.key)
+    if earlier is not None:
+        return _known_answer(connection, task, entry, earlier)
+    _refuse_if_answered_since(connection, task, entry)
+    sample_id = None if entry.sample is None else fitting(connection, task, entry.sample).id
+    if task.state is JobState.DONE and not entry.why:
+        raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
+    overdrawn = ""
+    if task.state is JobState.QUEUED:
+        overdrawn = claim_finished(connection, built, task, rung, entry.who)
+        task = tasks.find(connection, task_id) or task
+    if task.state not in (JobState.RUNNING, JobState.DONE):
+        raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
+    if task.state is JobState.RUNNING and task.claimed_by != entry.who:
+        refuse_unless_free(connection, task, rung, entry.who)
+    finding = finding_of(connection, rung, task, entry.answer)
+    is_correction = task.state is JobState.DONE
+    new = NewSubmission(
+        entry.key, task.id, 0, _kind(finding), entry.who, entry.typed_texts, sample_id=sample_id, files=entry.files,
+        why=entry.why if is_correction else None,
+    )  # fmt: skip
+    if rung.spec.lab is not None and rung.spec.lab.review:
+        recorded = _await_review(connection, task, rung, new)
+    else:
+        recorded = record(connection, built, task, rung, finding, new)
+    return replace(recorded, overdrawn=overdrawn)
+
+
+def record(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
+) -> Recorded:
+    """Makes evidence of an answer: the first evidence of a task that is claimed, or a revision for a task that is
+    done."""
+    if task.state is JobState.DONE:
+        return _correct(connection, built, task, rung, finding, new)
+    return _complete(connection, built, task, rung, finding, new)
+
+
+def _complete(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
+) -> Recorded:
+    """Records the answer of a claimed task: it ends the attempt and the job, makes evidence, and places the
+    candidate."""
+    claim, claimed_at = claim_of(connection, task)
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    key = rung.verifier.evidence_key(candidate, task.replicate)
+    state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
+    seconds = (db_now(connection) - claimed_at).total_seconds()
+    cost = rung.declared(candidate) or Cost()  # booked when the task was claimed
+    attempts.end_many(connection, [AttemptEnd(claim.attempt_id, state, cost, seconds, finding.outcome, finding.reason)])
+    leases.end_held(connection, [JobEnd(claim, JobState.DONE, finding.outcome)])
+    made = NewEvidence(
+        finding, key, task.candidate_id, attempt_id=claim.attempt_id, source=f"task {task.id}", who=_measured_by(new)
+    )
+    [recorded] = evidence.record_once(connection, [made])
+    if isinstance(recorded, int):  # the id of evidence that exists already
+        evidence_id = recorded
+        watermark = None
+    else:
+        evidence_id = recorded.id
+        watermark = recorded.watermark
+    attempts.mark_end(connection, [claim.attempt_id], watermark)
+    new = replace(new, fence=claim.fence, evidence_id=evidence_id)
+    submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
+    if new.sample_id is None:
+        tasks.write_change(connection, task.id)
+    else:
+        tasks.write_change(connection, task.id, sample_id=new.sample_id)
+    if decides(connection, rung, task.candidate_id):
+        settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
+    why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
+    asking = tasks.asking_for(connection, task.evidence_key)
+    share(connection, built.ledger, asking, evidence_id, f"task {task.id}", why)
+    campaigns.wake(connection, built.row.id)
+    return Recorded(task.id, JobState.DONE, key.hash, key.revision)
+
+
+def finding_of(connection: Connection, rung: BuiltRung, task: LabTask, answer: LabAnswer) -> Finding:
+    """Returns what an answer says of the task's molecule. Raises UsageError if it does not fit the form."""
+    verifier = rung.verifier
+    assert isinstance(verifier, WorldVerifier)  # the registry checks it
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    return verifier.read(candidate, answer)
+
+
+def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: NewSubmission) -> Recorded:
+    """Records an answer that waits for a second person."""
+    earlier = submissions.of_job(connection, task.id)
+    if task.state is JobState.DONE:
+        _, current_revision = _current(connection, task, rung)
+        revision = current_revision + 1
+        fence = earlier[-1].fence
+    else:
+        claim, _ = claim_of(connection, task)
+        revision = 0
+        fence = claim.fence
+    of_id = earlier[-1].id if earlier else None
+    new = replace(new, fence=fence, revision=revision, of_id=of_id)
+    submission_id = submissions.write(connection, new, task.campaign_id, "entered for review")
+    tasks.write_change(connection, task.id, in_review_id=submission_id)
+    return Recorded(task.id, task.state, "", revision, in_review=True)
+
+
+def _refuse_if_answered_since(connection: Connection, task: LabTask, entry: LabEntry) -> None:
+    """Raises AnsweredMeanwhileError if somebody answered after the submission that the person saw last."""
+    if entry.seen is None:
+        return
+    unseen = [submission for submission in submissions.of_job(connection, task.id) if submission.id > entry.seen]
+    if unseen:
+        raise AnsweredMeanwhileError(task.id, unseen[-1].who)
+
+
+def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
+    """Returns what became of an answer that was sent before. Raises EvidenceConflictError if its key was used for
+    another answer. before: the submission with the same key."""
+    has_same_texts = dict(before.said) == dict(entry.typed_texts)
+    has_same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
+    if before.job_id != task.id or not has_same_texts or not has_same_files:
+        raise EvidenceConflictError(
+            f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
+            "Load the task again to see the first one, and correct it there"
+        )
+    if before.evidence_id is None:
+        return Recorded(task.id, task.state, "", before.revision, was_known=True, in_review=True)
+    evidence_key = submissions.evidence_key(connection, before.evidence_id)
+    return Recorded(task.id, task.state, evidence_key, before.revision, was_known=True)
+
+
+def _correct(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
+) -> Recorded:
+    """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    current, revision = _current(connection, task, rung)
+    key = replace(rung.verifier.evidence_key(candidate, task.replicate), revision=revision + 1)
+    attempt_id = submissions.attempt_of(connection, current.id)
+    made = NewEvidence(
+        finding, key, task.candidate_id, attempt_id=attempt_id, source=f"task {task.id}", who=_measured_by(new),
+        why=new.why, supersedes=current.id,
+    )  # fmt: skip
+    [evidence_id] = evidence.record(connection, [made])
+    last = submissions.of_job(connection, task.id)[-1]
+    new = replace(new, fence=last.fence, revision=key.revision, of_id=last.id, evidence_id=evidence_id)
+    submissions.write(connection, new, task.campaign_id, _act(new, "corrected"))
+    tasks.write_change(connection, task.id)
+    restate(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
+    return Recorded(task.id, JobState.DONE, key.hash, key.revision)
+
+
+def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
+    """Returns the evidence of a task that is done, and its revision."""
+    candidate_ids = [task.candidate_id]
+    latest = evidence.latest_with_revision(connection, candidate_ids, rung.verifier.computation, task.replicate)
+    return latest[task.candidate_id]
+
+
+def _kind(finding: Finding) -> str:
+    """Returns the kind of the submission."""
+    return "result" if finding.outcome is Outcome.OK else "not_obtained"
+
+
+def _act(new: NewSubmission, act_of_author: str) -> str:
+    """Returns the act for the audit trail: `accepted` for the submission of a reviewer, else `act_of_author`."""
+    return "accepted" if new.kind == REVIEWED else act_of_author
+
+
+def _measured_by(new: NewSubmission) -> str:
+    """Returns who measured; a reviewer's submission names that person among its texts."""
+    return str(new.said["measured_by"]) if new.kind == REVIEWED else str(new.who)
+
+
+Meaning = Literal["measured", "reviewed", "approved"]
+MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
+"""The meanings that a signature can have."""
+
+
+def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
+    """Makes evidence of the answer that waits. seen: id of the submission that the reviewer read.
+
+    Raises UsageError if none waits, or the same person entered it; AnswerChangedError if another answer waits than the
+    one that the reviewer read."""
+    with locked(built, task_id) as (connection, task, rung):
+        waiting = _waiting(connection, task, who, seen)
+        finding = finding_of(connection, rung, task, typed_answer(waiting.said))
+        typed_texts = {**waiting.said, "measured_by": waiting.who}
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, typed_texts,
+            of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
+        )  # fmt: skip
+        tasks.write_change(connection, task.id, in_review_id=None)
+        return record(connection, built, task, rung, finding, new)
+
+
+def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None = None) -> None:
+    """Gives an answer that waits back to the person who entered it. seen: as for `accept`; None: not compared. Raises
+    the errors of `accept`."""
+    with locked(built, task_id) as (connection, task, _):
+        waiting = _waiting(connection, task, who, seen)
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, SENT_BACK, who, {}, revision=waiting.revision,
+            of_id=waiting.id, why=why,
+        )  # fmt: skip
+        submissions.write(connection, new, task.campaign_id, "sent back")
+        tasks.write_change(connection, task.id, in_review_id=None)
+
+
+def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
+    """Signs the last submission of a task; the entry of the audit trail has the printed name, the meaning, and the hash
+    of the submission. seen: id of the submission that the person read.
+
+    The caller has asked for the password. Raises UsageError if another submission came since."""
+    with locked(built, task_id) as (connection, task, _):
+        answers = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
+        if not answers or answers[-1].id != seen:
+            raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
+        about: dict[str, object] = {
+            "task": task_id,
+            "name": name,
+            "meaning": meaning,
+            "submission_sha256": audit.submission_digest(connection, seen),
+        }
+        audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
+
+
+def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
+    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
+    parts = []
+    if typed_texts.get("not_obtained"):
+        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
+    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
+    uncertainties = typed_texts.get("uncertainties", {})
+    for name, value in typed_texts.get("values", {}).items():
+        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
+        parts.append(f"{name} {value}{uncertainty}")
+    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
+    return ", ".join(parts) + comment
+
+
+def waiting_answer(connection: Connection, task: LabTask) -> Submission:
+    """Returns the answer that waits for a second person. Raises UsageError if none waits."""
+    if task.in_review_id is None:
+        raise UsageError(f"no answer of task {task.id} waits for a review")
+    return submissions.by_id(connection, task.in_review_id)
+
+
+def _waiting(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
+    """Returns the answer that a reviewer may decide about. Raises the errors of `accept`."""
+    waiting = waiting_answer(connection, task)
+    if waiting.who == who:
+        raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
+    if seen is not None and waiting.id != seen:
+        raise AnswerChangedError(_change(connection, task, waiting, seen))
+    return waiting
+
+
+def _change(connection: Connection, task: LabTask, waiting: Submission, seen: int) -> str:
+    """Returns what changed since a reviewer read an answer: the old one, the new one, and who entered each."""
+    waiting_text = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
+    by_id = {submission.id: submission for submission in submissions.of_job(connection, task.id)}
+    if seen not in by_id:
+        which = f"the answer of task {task.id} that waits is {waiting_text}"
+        return f"{which}; read it before you decide. Nothing was recorded"
+    read_text = f'"{answer_in_words(by_id[seen].said)}" by {by_id[seen].who}'
+    what = f"the answer of task {task.id} was changed since you read it"
+    return f"{what}, from {read_text} to {waiting_text}. Nothing was recorded"

@@ -1,0 +1,76 @@
+"""Routes for instruments and scripts: the list of tasks, and a way to post a result, with a token."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Body
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from sciagent.campaign.core.opening import open_for_people
+from sciagent.domain.answers.values import plain
+from sciagent.domain.people import Right
+from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab.task_list import LabClaimed, LabEntered, TaskReader, TaskState
+from sciagent.lab.typed_answers import typed_answer
+from sciagent.store.lab import tasks
+from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.site import site_of, task_of, visitor
+
+WORK = RouteRule(Right.WORK, of="task")
+Text = Annotated[str, Field(max_length=4000)]
+pages = Pages()
+
+
+class ResultIn(BaseModel):
+    """A result as an instrument posts it: the words of `sciagent lab enter`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    key: Annotated[str, Field(min_length=8, max_length=64)]
+    """Made by the sender; a second posting with it changes nothing."""
+    values: Annotated[dict[str, Text], Field(max_length=50)] = {}
+    """{property: value with its unit}."""
+    uncertainties: Annotated[dict[str, Text], Field(max_length=50)] = {}
+    """{property: one standard deviation, in the unit of the value}."""
+    not_obtained: Text = ""
+    why: Text = ""
+    sample: Text = ""
+    comment: Text = ""
+
+
+@pages.get("/api/tasks", RouteRule(Right.READ))
+def listed(request: Request, limit: int = 100) -> list[object]:
+    """Returns the open tasks as `sciagent lab list --json` does."""
+    site = site_of(request)
+    among = visitor(request).rights.campaigns(Right.READ)
+    with site.ledger.read() as connection:
+        found = tasks.listed(connection, among=among, limit=max(1, min(limit, 1000)))
+        return [plain(task) for task in site.shared(TaskReader).shown(connection, found)]
+
+
+@pages.post("/api/tasks/{task}/claim", WORK)
+def claim(request: Request, task: int) -> object:
+    """Claims a task."""
+    site = site_of(request)
+    who = visitor(request).who
+    claiming.claim(open_for_people(site.ledger, task_of(request).campaign), task, who)
+    return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
+
+
+@pages.post("/api/tasks/{task}/results", WORK)
+def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> object:
+    """Records a result, and returns what `sciagent lab enter --json` does."""
+    site = site_of(request)
+    typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"}) | {"limit": ""}
+    entry = answers_to_evidence.LabEntry(
+        typed_answer(typed_texts), typed_texts, visitor(request).who, given.key, given.why or None, given.sample or None
+    )
+    built = open_for_people(site.ledger, task_of(request).campaign)
+    done = answers_to_evidence.enter(built, task, entry)
+    state: TaskState = "in_review" if done.in_review else "answered"
+    answer = LabEntered(
+        task=task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
+    )
+    return plain(answer)

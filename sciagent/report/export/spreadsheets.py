@@ -1,0 +1,374 @@
+"""Writes tables of candidates: as CSV (`write_csv`) or an Excel workbook (`write_excel`), and one CSV file per series.
+
+`chosen_columns` chooses the columns of both tables; the columns of the objectives come first. A workbook has numbers as
+numbers, texts never as formulas, and pictures of the best molecules. A series of a candidate is, for example, a powder
+pattern or a spectrum.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent import __version__
+from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.evidence import Measured
+from sciagent.domain.quantities import Censoring
+from sciagent.errors import SciagentError, UsageError, did_you_mean
+from sciagent.report.parts.export_rows import (
+    FIXED_COLUMNS,
+    IMPORTED,
+    PAGE_ROWS,
+    PROPOSAL_COLUMNS,
+    Entry,
+    MeasuredColumn,
+    columns,
+    entries,
+    harmless,
+    name_columns,
+    proposals,
+)
+from sciagent.report.parts.series_charts import StoredSeries, stored_series
+from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.views.candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
+
+ALL_COLUMNS = "all"
+"""What a user writes for every column."""
+FIRST_COLUMNS = ("hit", "utility")
+"""Fixed columns behind the structure, before the values."""
+LAST_COLUMNS = ("rung", "reason", "inchikey")
+"""Fixed columns behind the values of the short table."""
+DESCRIPTIONS = {
+    "kind": "subject of the campaign",
+    "text": "canonical SMILES of a molecule, formula and space group of a crystal",
+    "smiles": "structure",
+    "formula": "sum formula",
+    "hit": "whether every objective is met at the terminal rung",
+    "utility": "geometric mean of the desirabilities; 1 is best",
+    "rung": "the last rung",
+    "reason": "why it is not a hit",
+}
+"""Descriptions of the fixed columns."""
+
+
+@dataclass(frozen=True)
+class SheetColumn:
+    """A column of a table of candidates."""
+
+    heading: str
+    """Name of the column, with the unit."""
+    about: str
+    """The level of measured values; for other columns a description."""
+    cell: Callable[[Entry], Any]
+    """Returns the cell of a candidate: a number, a text, a truth value or None."""
+
+
+def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) -> list[SheetColumn]:
+    """Returns the columns of a campaign's table, objectives first.
+
+    asked: names with commas between them, such as `smiles,dft.homo_lumo_gap,logp`. A property stands for all rungs that
+    measured it. `all` asks for every column; None for the names, the structure, the objectives and the fate of the
+    candidate. Raises UsageError for an unknown name.
+    """
+    named = name_columns(connection, row)
+    measured = _objectives_first(row, columns(connection, row))
+    known = [*named, *FIXED_COLUMNS]
+    known += [_label(column) for column in measured]
+    known += [column.property for column in measured]
+    is_complete = asked is not None and asked.strip() == ALL_COLUMNS
+    if asked is None or is_complete:
+        names = _names(row, named, measured, is_complete)
+    else:
+        names = [text.strip() for text in asked.split(",") if text.strip()]
+    by_heading: dict[str, SheetColumn] = {}
+    for name in names:
+        if name not in known:
+            listed = ", ".join(dict.fromkeys(known))
+            hint = did_you_mean(name, known)
+            raise UsageError(f'--columns: there is no "{name}"{hint}; there are: {listed}')
+        for column in _columns(connection, row, name, named, measured, is_complete):
+            by_heading[column.heading] = column
+    return list(by_heading.values())
+
+
+def _label(column: MeasuredColumn) -> str:
+    """Returns the name of a measured column, such as `dft.homo_lumo_gap`."""
+    return f"{column.rung}.{column.name}"
+
+
+def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn], is_complete: bool) -> list[str]:
+    """Returns the names of the columns of the short or the complete table. named: columns with names of input files."""
+    wanted = _objectives(row)
+    structure = "smiles" if row.spec["subject"] == MOLECULE_KIND else "text"
+    names = [*named, structure, *FIRST_COLUMNS]
+    names += [_label(column) for column in measured if column.property in wanted]
+    if not is_complete:
+        return [*names, *LAST_COLUMNS]
+    names += [name for name in FIXED_COLUMNS if name not in (structure, *FIRST_COLUMNS)]
+    return names + [_label(column) for column in measured]
+
+
+def _objectives(row: CampaignRow) -> list[str]:
+    """Returns the properties of the objectives."""
+    return [objective["property"] for objective in row.spec.get("objectives", ())]
+
+
+def _columns(
+    connection: Connection,
+    row: CampaignRow,
+    name: str,
+    named: Sequence[str],
+    measured: Sequence[MeasuredColumn],
+    is_complete: bool,
+) -> Iterator[SheetColumn]:
+    """Yields the columns that a name stands for. is_complete: whether each value has a column for its censoring."""
+    if name in named:
+        yield SheetColumn(name, "name in the input file", lambda entry: entry.named.get(name) or None)
+    elif name in FIXED_COLUMNS:
+        yield SheetColumn(name, DESCRIPTIONS.get(name, ""), lambda entry: entry.fixed[name])
+    for column in measured:
+        if name in (_label(column), f"{column.rung}.{column.property}", column.property):
+            yield from _measured(column, is_complete or _is_censored(connection, row, column))
+
+
+def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:
+    """Returns the columns of the objectives' properties, then the others in ladder order. Of a property the highest
+    rung comes first, and imported values come last."""
+    from_rungs = [column for column in reversed(measured) if column.rung != IMPORTED]
+    imported = [column for column in reversed(measured) if column.rung == IMPORTED]
+    ordered = list[MeasuredColumn]()
+    for name in _objectives(row):
+        ordered += [column for column in (*from_rungs, *imported) if column.property == name]
+    return ordered + [column for column in measured if column not in ordered]
+
+
+def _measured(column: MeasuredColumn, with_censoring: bool) -> Iterator[SheetColumn]:
+    """Yields the columns of a value: the value, its uncertainty, its censoring if asked for, and its level."""
+    # end of the heading: (description, function that returns the cell)
+    parts: dict[str, tuple[str, Callable[[Measured], Any]]] = {
+        "": (column.level, lambda m: m.quantity.value),
+        " uncertainty": (f"standard uncertainty (k = 1) / {column.unit}", lambda m: m.quantity.uncertainty),
+        " censoring": ("below or above where it is a limit", _censoring),
+        " level": ("", lambda m: m.level.label),
+    }
+    for part, (about, of_value) in parts.items():
+        if part != " censoring" or with_censoring:
+            heading = f"{column.rung}.{column.name} [{column.unit}]{part}"
+            yield SheetColumn(heading, about, partial(_cell, (column.rung, column.name), of_value))
+
+
+def _cell(rung_and_name: tuple[str, str], of_value: Callable[[Measured], Any], entry: Entry) -> Any:
+    """Returns the cell of a candidate in a measured column; None without a value."""
+    measured = entry.values.get(rung_and_name)
+    return None if measured is None else of_value(measured)
+
+
+def _censoring(measured: Measured) -> str | None:
+    side = measured.quantity.censoring
+    return None if side is Censoring.NONE else str(side)
+
+
+def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColumn) -> bool:
+    """Returns whether any source gives only a limit of the property for a candidate of the campaign."""
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    cc = t.campaign_candidate.c
+    query = (
+        sa.select(q.id)
+        .join(t.property_, sa.and_(p.id == q.property_id, p.name == column.property))
+        .join(t.current_evidence, e.id == q.evidence_id)
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == e.candidate_id, cc.campaign_id == row.id))
+        .where(q.censoring != Censoring.NONE)
+        .limit(1)
+    )
+    return connection.execute(query).first() is not None
+
+
+def write_csv(
+    connection: Connection,
+    row: CampaignRow,
+    file: IO[str],
+    proposed: bool = False,
+    asked: str | None = ALL_COLUMNS,
+    hits: bool = False,
+) -> int:
+    """Writes a row per candidate in order of arrival, or per proposal. Returns the number of rows.
+
+    asked: see `chosen_columns`. hits: whether only hits are written. A measured value has a column
+    `rung.property [unit]`, followed by its uncertainty, censoring and level.
+    """
+    lines = _proposal_lines(connection, row) if proposed else _candidate_lines(connection, row, asked, hits)
+    writer = csv.writer(file)
+    n_lines = 0
+    for line in lines:
+        writer.writerow([harmless(cell) for cell in line])
+        n_lines += 1
+    return n_lines - 1  # without the headings
+
+
+def _proposal_lines(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
+    """Yields the headings, then the cells of each proposal."""
+    yield PROPOSAL_COLUMNS
+    for proposal in proposals(connection, row):
+        yield list(proposal.values())
+
+
+def _candidate_lines(
+    connection: Connection, row: CampaignRow, asked: str | None, hits: bool
+) -> Iterator[Sequence[Any]]:
+    """Yields the headings, then the cells of each candidate."""
+    wanted = chosen_columns(connection, row, asked)
+    yield [column.heading for column in wanted]
+    for entry in entries(connection, row, columns(connection, row), hits=hits):
+        yield [column.cell(entry) for column in wanted]
+
+
+MAX_PICTURES = 500  # rows with a picture, the best first
+MAX_ROWS = 1_000_000  # rows of a worksheet
+PICTURE_WIDTH = 180  # pixels
+PICTURE_HEIGHT = 130  # pixels
+BOND_LENGTH = 22  # pixels
+_MAX_CELL_TEXT = 32_000  # characters
+
+
+def write_excel(
+    connection: Connection, row: CampaignRow, path: Path, asked: str | None = None, hits: bool = False
+) -> int:
+    """Writes the candidates, the best first, and a second sheet that explains the columns. Returns the number of rows.
+
+    asked: see `chosen_columns`. Raises UsageError for more candidates than a worksheet holds.
+    """
+    import xlsxwriter
+
+    wanted = chosen_columns(connection, row, asked)
+    lines = []
+    for entry in entries(connection, row, columns(connection, row), hits=hits):
+        lines.append((entry.candidate.id, entry.candidate.text, [column.cell(entry) for column in wanted]))
+        if len(lines) > MAX_ROWS:
+            raise UsageError(f"a worksheet holds {MAX_ROWS} candidates; write a .csv or .parquet file, or take --hits")
+    ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, hits))}
+    lines.sort(key=lambda line: ranks[line[0]])
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    with xlsxwriter.Workbook(str(path), options) as book:
+        book.set_properties({"title": row.name, "comments": f"sciagent {__version__}, spec {row.spec_hash}"})
+        _candidates(book, row, wanted, [(text, cells) for _, text, cells in lines])
+        _explanations(book, row, wanted)
+    return len(lines)
+
+
+def _candidates(
+    book: Any, row: CampaignRow, wanted: Sequence[SheetColumn], lines: Sequence[tuple[str, list[Any]]]
+) -> None:
+    """Adds the sheet of the candidates. lines: (structure as text, cells) of each row."""
+    sheet = book.add_worksheet("candidates")
+    bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
+    middle = book.add_format({"valign": "vcenter"})
+    has_pictures = row.spec["subject"] == MOLECULE_KIND
+    headings = ["structure"] if has_pictures else []
+    headings += [column.heading for column in wanted]
+    for place, heading in enumerate(headings):
+        width = 26 if heading == "structure" else min(40, max(12, len(heading) * 0.6))  # in characters
+        sheet.write_string(0, place, heading, bold)
+        sheet.set_column(place, place, width, middle)
+    first_place = 1 if has_pictures else 0
+    for line_number, (text, cells) in enumerate(lines, start=1):
+        if has_pictures and line_number <= MAX_PICTURES:
+            _insert_picture(sheet, line_number, text)
+        for place, cell in enumerate(cells, start=first_place):
+            sheet.write(line_number, place, cell[:_MAX_CELL_TEXT] if isinstance(cell, str) else cell)
+    sheet.freeze_panes(1, first_place + 1)
+    sheet.autofilter(0, 0, max(len(lines), 1), max(len(headings) - 1, 0))
+
+
+def _insert_picture(sheet: Any, line_number: int, text: str) -> None:
+    """Inserts the picture of a molecule into the first column, if it can be drawn. text: SMILES."""
+    image = png(text)
+    if image is None:
+        return
+    sheet.set_row_pixels(line_number, PICTURE_HEIGHT + 4)
+    options = {"image_data": io.BytesIO(image), "x_offset": 2, "y_offset": 2, "object_position": 1}
+    sheet.insert_image(line_number, 0, "structure.png", options | {"description": text})
+
+
+def _explanations(book: Any, row: CampaignRow, wanted: Sequence[SheetColumn]) -> None:
+    """Adds a sheet with facts about the campaign and the description of each column."""
+    sheet = book.add_worksheet("columns")
+    sheet.set_column(0, 1, 60)
+    pairs = [("campaign", row.name), ("state", str(row.state)), ("written by", f"sciagent {__version__}"), ("", "")]
+    pairs += [(column.heading, column.about) for column in wanted]
+    for line_number, (name, text) in enumerate(pairs):
+        sheet.write_string(line_number, 0, name)
+        sheet.write_string(line_number, 1, text)
+
+
+def png(text: str) -> bytes | None:
+    """Returns the picture of a molecule; None if it cannot be drawn. text: SMILES."""
+    from rdkit import Chem
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    from sciagent.chemistry.molecule import parse_molecule
+
+    try:
+        mol = rdMolDraw2D.PrepareMolForDrawing(Chem.RemoveHs(parse_molecule(text).mol), kekulize=True)
+        drawer = rdMolDraw2D.MolDraw2DCairo(PICTURE_WIDTH, PICTURE_HEIGHT)
+        options: Any = drawer.drawOptions()
+        options.fixedBondLength = BOND_LENGTH
+        drawer.DrawMolecule(mol)
+        drawer.FinishDrawing()
+    except (SciagentError, ValueError, RuntimeError):
+        return None
+    return bytes(drawer.GetDrawingText())
+
+
+class SeriesFile(NamedTuple):
+    """A series of a candidate, written as csv."""
+
+    path: Path
+    candidate: RankedCandidate
+    stored: StoredSeries
+
+
+def write_series(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, folder: Path, hits: bool = False
+) -> int:
+    """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
+    n_files = 0
+    for page in candidate_pages(connection, row, PAGE_ROWS, hits):
+        n_files += len(list(series_files(connection, row, artifacts, page, folder)))
+    return n_files
+
+
+def series_files(
+    connection: Connection,
+    row: CampaignRow,
+    artifacts: ArtifactStore,
+    candidates: Sequence[RankedCandidate],
+    folder: Path,
+) -> Iterator[SeriesFile]:
+    """Writes the series of these candidates and yields them. A file is named by the candidate's key and the rung; the
+    key of the evidence and a number follow where that name is taken."""
+    answers = rung_answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
+    for candidate in candidates:
+        taken_names: set[str] = set()
+        for stored in stored_series(artifacts, answers.get(candidate.id, [])):
+            rung = re.sub(r"\W", "_", stored.answer.rung)
+            name = f"{candidate.key[:16]}-{rung}"
+            if name in taken_names:
+                name = f"{name}-{stored.answer.key[:8]}-{len(taken_names)}"
+            taken_names.add(name)
+            path = folder / f"{name}.csv"
+            with path.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(stored.series.rows())
+            yield SeriesFile(path, candidate, stored)

@@ -1,0 +1,274 @@
+"""Builds the report as a single HTML file that needs no network, no server and no other file, and writes it.
+
+`page` returns the HTML, `write_report` writes it, `GrowingReport` rewrites it while the campaign runs, and
+`write_episodes` writes the pages of the episodes.
+
+The template engine escapes all text of models and people. A content security policy allows only the two scripts of
+sciagent, by their hashes, and forbids every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent import __version__
+from sciagent.domain.evidence import file_of
+from sciagent.errors import UsageError
+from sciagent.report.analysis import audit, guards, ladder, objectives, proposers, rejections, summary
+from sciagent.report.page import episodes
+from sciagent.report.parts import candidates, charts, rung_agreement, wording
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
+from sciagent.store.database.ledger import ArtifactStore, Ledger
+from sciagent.store.results.evidence import know_properties
+from sciagent.store.views import campaign_counts, progress
+from sciagent.store.views.campaign_queries import amendments, directives, events, funnel
+from sciagent.store.views.episodes import episode_count
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+VIEWER = "3Dmol-min.js"
+
+
+def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
+    """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
+    know_properties(connection)
+    return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
+
+
+def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
+    """Returns the values of the report's template."""
+    steps = rungs(connection, row.id)
+    status = campaign_counts.counts(connection, row)
+    passages = funnel(connection, row)
+    with_control = all_rungs(connection, row.id)
+    spent = ladder.spending(connection, row, with_control)
+    unit, factor = wording.cost_unit(spent.total)
+    cards = candidates.cards(connection, row, steps, artifacts, top)
+    table = candidates.table(connection, row, steps)
+    pairs = ladder.compared(connection, row, steps)
+    judged = rung_agreement.opinions(connection, row)
+    measured = ladder.imported(connection, row, steps)
+    fallen = rejections.rejections(connection, row, steps)
+    unread = rejections.unread(connection, row)
+    who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
+    limits = row.has_limits
+    terminal = summary.terminal(row, passages)
+    scores = proposers.prediction_scores(connection, row)
+    geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
+    return {
+        "row": row,
+        "spec": row.shown_spec,
+        "status": status,
+        "limits": limits,
+        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged, measured),
+        "passages": passages,
+        "spending": spent,
+        "cost_unit": unit,
+        "cost_factor": factor,
+        "finders": who[: proposers.LISTED],
+        "finders_left_out": len(who[proposers.LISTED :]),
+        "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
+        "predicted": scores,
+        "predictions": {c.candidate.key: proposers.listed(c.origin.predicted, row.units) for c in cards},
+        "shown_episodes": episodes.selection(connection, row),
+        "policies": guards.policies(connection, row),
+        "cards": cards,
+        "glossary": wording.WORDS,
+        "table": table,
+        "audit": audit.audit(connection, row),
+        "pairs": [*pairs, *measured],
+        "rejections": fallen,
+        "unread": unread,
+        "blocks": events(connection, row, "safety_blocked", limit=50),
+        "rungs": ladder.of_rungs(connection, row, with_control),
+        "reused": ladder.of_reuse(connection, row, with_control),
+        "amendments": amendments(connection, row),
+        "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
+        "sessions": rejections.sessions(connection, row),
+        "objective_charts": objectives.objective_charts(connection, row, steps),
+        "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
+        "funnel_chart": charts.funnel(passages),
+        "cost_chart": charts.costs(spent.by_rung),
+        "progress_chart": charts.progress({"": progress.progress(connection, row, terminal.rung)}, limits),
+        "finders_chart": charts.progress(proposers.progress(connection, row, who), limits),
+        "prediction_charts": _learning(scores),
+    }
+
+
+MAX_LEARNING = 4  # number of charts of prediction scores by episode
+MIN_ANSWERS = 10  # answers from which a proposer has a line
+
+
+def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str, str]]:
+    """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
+    groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
+    for score in scores:
+        if score.record.n >= MIN_ANSWERS:
+            points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
+            groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
+    shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
+    return [
+        (rung, name, charts.learning(lines, wording.with_unit("mean CRPS", unit), str(place)))
+        for place, ((rung, name, unit), lines) in enumerate(shown[:MAX_LEARNING])
+    ]
+
+
+def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
+    """Returns a content security policy: no requests, only these scripts, and inline styles, which SVG needs."""
+    digests = [base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode() for name in scripts]
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@lru_cache(maxsize=8)
+def asset(name: str) -> str:
+    return files("sciagent.report").joinpath("static", name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(
+        loader=PackageLoader("sciagent.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
+    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC")}
+    templates.filters |= {"source": Markup, "file_of": file_of}
+    templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
+    return templates
+
+
+MIN_INTERVAL_SECONDS = 30.0  # between two reports
+WRITING_SHARE = 0.03  # largest share of the time for writing reports
+
+
+def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
+    """Writes the report of the campaign in its current state. Raises UnknownNameError."""
+    from sciagent.report.parts.candidates import MAX_CARDS
+
+    with ledger.read() as connection:
+        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or MAX_CARDS)
+    replace_text(path, text)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replaces the file atomically: readers see the old or the new text, and concurrent writers do not mix."""
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)  # the only way to read the umask is to set it
+        os.umask(umask)
+        Path(part).chmod(0o666 & ~umask)
+        Path(part).replace(path)
+    except BaseException:  # an interrupt, too, must leave no partial file
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def checked(path: Path) -> Path:
+    """Returns the path. Raises UsageError if a report cannot be written there."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f'{path}: the report is an HTML file; give a name that ends in ".html"')
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
+    return path
+
+
+def checked_folder(folder: Path) -> Path:
+    """Returns the folder. Raises UsageError if pages cannot be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; name a folder for the pages of the episodes")
+    if not folder.parent.is_dir():
+        raise UsageError(f"{folder}: the folder {folder.parent} does not exist")
+    return folder
+
+
+def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
+    """Writes a page per episode and a list that links to them. Returns the number of episodes. Raises UnknownNameError
+    if there is no such campaign. At most one episode is in memory."""
+    from sciagent.report.page.episodes import every
+
+    def write(file: str, template: str, **more: Any) -> None:
+        replace_text(folder / file, environment().get_template(template).render(campaign=name, **more))
+
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+        number = episode_count(connection, row)
+        # file of episode n at place n, with no file before the first and after the last
+        files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
+        folder.mkdir(exist_ok=True)
+        lines = []
+        for n, episode in enumerate(every(connection, row), start=1):
+            write(files[n], "episode_page.html.j2", shown=episode, before=files[n - 1], after=files[n + 1])
+            lines.append((files[n], episode._replace(turns=[]), episode.tokens, episode.seconds))
+        write("index.html", "episode_list.html.j2", lines=lines)
+    return len(lines)
+
+
+class GrowingReport:
+    """Rewrites the report in its own thread while a campaign runs, and once more at its end.
+
+    `step` returns at once. A report that cannot be written does not stop the campaign; `fault` holds the reason.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = MIN_INTERVAL_SECONDS) -> None:
+        self._ledger = ledger
+        self._name = name
+        self.path = path
+        self._seconds = seconds
+        self._thread: threading.Thread | None = None
+        self._due = time.monotonic() + seconds
+        self.fault: str | None = None
+
+    def step(self) -> None:
+        """Starts to write a report if one is due and none is being written."""
+        if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = float("inf")  # until this report is written
+        self._thread = threading.Thread(target=self._write, name="report", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Writes the report of the campaign's final state, and returns when it is written."""
+        if self._thread is not None:
+            self._thread.join()
+        self._write()
+
+    def _write(self) -> None:
+        begun = time.monotonic()
+        try:
+            write_report(self._ledger, self._name, self.path)
+            self.fault = None
+        except Exception as error:  # noqa: BLE001 - the campaign matters more than its report
+            self.fault = f"{type(error).__name__}: {error}"
+        now = time.monotonic()
+        self._due = now + max(self._seconds, (now - begun) / WRITING_SHARE)

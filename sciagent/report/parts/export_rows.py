@@ -1,0 +1,225 @@
+"""The rows of exports: candidates with their values, and proposals. They are read in pages, so never all are in memory.
+
+`columns` and `entries` give the table of candidates, `proposals` that of the proposals; `write_jsonl` writes either.
+`geometry` reads the last geometry that a candidate's evidence has stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.candidates import identifier_text, name_cells, smiles_of
+from sciagent.domain.evidence import Measured
+from sciagent.domain.quantities import Censoring
+from sciagent.errors import SciagentError
+from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.results.candidates import name_fields, names_of
+from sciagent.store.results.evidence import IMPORT_VERIFIER
+from sciagent.store.views import campaign_queries
+from sciagent.store.views.candidates import (
+    EvidenceAnswer,
+    RankedCandidate,
+    candidate_pages,
+    fits_by_rung,
+    imported_answers,
+    is_of_rung,
+    pooled_by_rung,
+    rung_answers,
+)
+
+PAGE_ROWS = 500  # rows that are read together
+IMPORTED = "imported"  # stands for imported values in place of a rung's label
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
+GEOMETRY_FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
+MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
+FATE_COLUMNS = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "name")
+STRUCTURE_COLUMNS = ("kind", "text", "smiles", "formula")
+FIXED_COLUMNS = (
+    "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility",
+    "in_seeds",
+)  # fmt: skip
+"""Columns of the table of candidates that every campaign has."""
+
+
+@dataclass(frozen=True)
+class MeasuredColumn:
+    """A property as a rung measured it, or as it was imported."""
+
+    rung: str
+    """Label of the rung; `imported` for imported values."""
+    property: str
+    unit: str
+    """Unit of the values: the one that the campaign chose, else the canonical one."""
+    level: str
+    """Label of the level."""
+    name: str
+    """Name of the property, with `@level` if the rung measured it at several levels."""
+    description: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A candidate with its answers."""
+
+    candidate: RankedCandidate
+    answers: list[EvidenceAnswer]
+    """All evidence of the candidate: from the campaign's rungs, then from files. Replicates are separate, and no value
+    is calibrated."""
+    values: dict[tuple[str, str], Measured]
+    """{(rung, column name): value}; replicates are pooled, and values of calibrated rungs are calibrated."""
+    named: Mapping[str, str]
+    """Cells of the columns `name_columns`; empty texts for a candidate without names."""
+    fixed: Mapping[str, Any]
+    """Cells of FIXED_COLUMNS."""
+
+
+def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
+    """Returns the columns with the names of input files; none if no candidate of the campaign has a name."""
+    return list(name_cells({}, name_fields(connection, row.id)))
+
+
+def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
+    """Returns a column for each property and level that the campaign's rungs measured, in ladder order, then those of
+    imported values."""
+    measured: list[MeasuredColumn] = []
+    e = t.current_evidence.c
+    q = t.quantity.c
+    p = t.property_.c
+    lv = t.level.c
+    cc = t.campaign_candidate.c
+    sources = [(rung.name, rung.fits, is_of_rung(rung)) for rung in rungs(connection, row.id)]
+    for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT_VERIFIER)]:
+        query = (
+            sa.select(p.name, p.unit, p.description, lv.label)
+            .distinct()
+            .select_from(t.quantity)
+            .join(t.property_, p.id == q.property_id)
+            .join(t.level, lv.id == q.level_id)
+            .join(t.current_evidence, e.id == q.evidence_id)
+            .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
+            .where(cc.campaign_id == row.id, condition)
+            .order_by(p.name, lv.label)
+        )
+        found = connection.execute(query).all()
+        n_levels = Counter(name for name, _, _, _ in found)
+        for name, canonical_unit, description, raw_level in found:
+            level = fits[name].level_of(raw_level) if name in fits else raw_level
+            column_name = name if n_levels[name] == 1 else f"{name}@{level}"
+            unit = row.units.get(name, canonical_unit)
+            measured.append(MeasuredColumn(label, name, unit, level, column_name, description))
+    return measured
+
+
+def entries(
+    connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1, hits: bool = False
+) -> Iterator[Entry]:
+    """Yields the candidates in order of arrival, or only the hits, in the order of `best`.
+
+    wanted: columns whose values an entry has. hits: whether only hits are wanted. last: sequence number after which to
+    start, unless hits are wanted; -1 for all.
+    """
+    ladder = rungs(connection, row.id)
+    labels = {rung.position: rung.name for rung in ladder}
+    names = {(column.rung, column.property, column.level): column.name for column in wanted}
+    fields = name_fields(connection, row.id)
+    fits = fits_by_rung(ladder)
+    for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
+        ids = [candidate.id for candidate in page]
+        answers = rung_answers(connection, row, ladder, ids)
+        imported = imported_answers(connection, ids, row.units)
+        for candidate in page:
+            from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
+            own_answers = [*answers.get(candidate.id, ()), *from_files]
+            values = {}
+            for answer in pooled_by_rung(own_answers, fits):
+                for measured in answer.measured:
+                    source = (answer.rung, measured.property, measured.level.label)
+                    if source in names:
+                        values[answer.rung, names[source]] = measured
+            fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
+            fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
+            yield Entry(candidate, own_answers, values, name_cells(candidate.names, fields), fixed)
+
+
+def nested(entry: Entry) -> dict[str, dict[str, Any]]:
+    """Returns {rung: {property: value with uncertainty, unit and level}} for JSON."""
+    by_rung: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
+    for (rung, name), measured in entry.values.items():
+        quantity = measured.quantity
+        cell: dict[str, Any] = {field: getattr(quantity, field) for field in ("value", "uncertainty", "unit")}
+        cell["level"] = measured.level.label
+        if quantity.as_typed is not None:
+            cell["as_typed"] = quantity.as_typed
+        if quantity.censoring is not Censoring.NONE:
+            cell["censoring"] = str(quantity.censoring)
+        by_rung[rung][name] = cell
+    return by_rung
+
+
+def write_jsonl(
+    connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False, hits: bool = False
+) -> int:
+    """Writes a line per candidate, or per proposal. Returns the number of lines."""
+    if proposed:
+        objects = proposals(connection, row)
+    else:
+        objects = (
+            {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
+            for entry in entries(connection, row, columns(connection, row), hits=hits)
+        )
+    n_lines = 0
+    for line in objects:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        n_lines += 1
+    return n_lines
+
+
+def harmless(cell: Any) -> Any:
+    """Returns the cell, quoted if it is a text that a spreadsheet would run as a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+
+
+def geometry(
+    artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_GEOMETRY
+) -> tuple[str, str, EvidenceAnswer] | None:
+    """Returns (text, `xyz` or `cif`, answer) of the last stored geometry; None without one or if its file is gone."""
+    for answer in reversed(answers):
+        for _, sha256, size, media_type in answer.files:
+            if media_type not in GEOMETRY_FORMATS or size > max_bytes:
+                continue
+            try:
+                text = artifacts.get(sha256).decode("utf-8", errors="replace")
+            except SciagentError:
+                continue
+            return text, GEOMETRY_FORMATS[media_type], answer
+    return None
+
+
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
+    """Yields the proposals by status, then by arrival; each has the cells of PROPOSAL_COLUMNS.
+
+    `candidate` is the candidate's key, `predicted` a JSON text, and `name` the identifiers that the candidate has in
+    the campaign's files. A refused text has its names in `detail`.
+    """
+    rows = campaign_queries.proposals(connection, row)
+    while page := list(islice(rows, PAGE_ROWS)):
+        candidate_ids = [candidate_id for candidate_id, *_ in page if candidate_id is not None]
+        names = names_of(connection, candidate_ids, [row.id])
+        for candidate_id, *values in page:
+            name = identifier_text(names.get(candidate_id, {}))
+            proposal = dict(zip(PROPOSAL_COLUMNS, [*values, name], strict=True))
+            proposal["at"] = proposal["at"].isoformat()
+            predicted = proposal["predicted"]
+            proposal["predicted"] = json.dumps(predicted, ensure_ascii=False) if predicted else None
+            yield proposal

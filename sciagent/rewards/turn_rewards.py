@@ -1,0 +1,182 @@
+"""Rewards of the turns of an episode, from what its candidates are worth and what they cost.
+
+A worth is in the goal's unit: hits, or utility. None means that nothing is known yet that may be learned from. The k-th
+candidate of a family counts less than those before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from sciagent.domain.cost import Cost
+from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
+from sciagent.rewards.reward_spec import RewardSpec
+
+
+class FamilyCounts:
+    """The candidates of each family so far. A candidate may belong to several families."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[str] = Counter()
+
+    def add(self, families: Collection[str]) -> int:
+        """Adds a candidate; returns its number in its largest family: k if it is the k-th candidate there."""
+        self._seen.update(families)
+        return max((self._seen[family] for family in families), default=1)
+
+
+@dataclass(frozen=True)
+class ProposedCandidate:
+    """A candidate in the turn that proposed it first in its episode."""
+
+    key: str
+    families: tuple[str, ...]
+    """The scaffold or the ring systems; candidates that share one count less and less."""
+    worth: float | None
+    """In hits or utility; None if undecided."""
+    settled: bool
+    """Whether the terminal rung has answered, or nothing more can be bought."""
+    cost: Cost
+    """All that was booked for the candidate up to the watermark, whoever paid."""
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """The candidates and the costs of a turn."""
+
+    candidates: Sequence[ProposedCandidate] = ()
+    cost: Cost = field(default_factory=Cost)
+    """Cost of the turn itself: tokens, and what ran while it waited."""
+    terms: Mapping[str, float | None] = field(default_factory=dict)
+    """Named terms before their weights, each from -1 to 1; None if undecided."""
+
+
+@dataclass(frozen=True)
+class TurnReward:
+    """The reward of one turn, in hits or utility."""
+
+    value: float | None
+    """None if a candidate or a term of the turn is undecided."""
+    terms: Mapping[str, float | None]
+    """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
+
+
+def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
+    """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
+    return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
+
+
+def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
+    """Returns the episode with the worths of its unsettled candidates limited: their sum is at most `unsettled_limit`.
+
+    The last candidates lose first.
+    """
+    if spec.unsettled_limit is None:
+        return episode
+    families = FamilyCounts()
+    keys: set[str] = set()
+    room = spec.unsettled_limit
+
+    def cut(candidate: ProposedCandidate) -> ProposedCandidate:
+        nonlocal room
+        if candidate.key in keys:
+            return candidate
+        keys.add(candidate.key)
+        weight = spec.weight(families.add(candidate.families))
+        if candidate.settled or candidate.worth is None:
+            return candidate
+        counted = min(room, weight * candidate.worth)
+        room -= counted
+        return replace(candidate, worth=counted / weight)
+
+    return [replace(turn, candidates=[cut(candidate) for candidate in turn.candidates]) for turn in episode]
+
+
+def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
+    """Returns the rewards of an episode's turns: (turns,).
+
+    A candidate counts in the turn that proposes it first. The k-th of its family has the weight k^-scaffold_decay.
+    What unsettled candidates promise counts up to `unsettled_limit`. The sum of all terms of the episode so far stays
+    within `terms_limit`; what a term adds beyond does not count.
+    """
+    families = FamilyCounts()
+    keys: set[str] = set()
+    rewards = []
+    collected = 0.0
+    for turn in limited(episode, spec):
+        evidence: float | None = 0.0
+        spent = price_of(turn.cost, spec.prices)
+        for candidate in turn.candidates:
+            if candidate.key in keys:
+                continue
+            keys.add(candidate.key)
+            weight = spec.weight(families.add(candidate.families))
+            spent += price_of(candidate.cost, spec.prices)
+            if evidence is None or candidate.worth is None:
+                evidence = None
+            else:
+                evidence += weight * candidate.worth
+        undecided = [name for name in spec.terms if turn.terms.get(name, 0.0) is None]
+        wanted = {name: weight * (turn.terms.get(name) or 0.0) for name, weight in spec.terms.items()}
+        allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
+        collected += allowed
+        counted = _scaled(wanted, allowed)
+        value = None if evidence is None or undecided else evidence - spent + allowed
+        parts: dict[str, float | None] = {"evidence": evidence, "cost": -spent, **counted}
+        parts |= dict.fromkeys(undecided)
+        rewards.append(TurnReward(value, parts))
+    return rewards
+
+
+def _within(value: float, limit: float) -> float:
+    return max(-limit, min(limit, value))
+
+
+def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:
+    """Returns the terms as they count: shares of `total` if the limit cut their sum, else as they are."""
+    whole = sum(terms.values())
+    if whole == total:
+        return dict(terms)
+    if whole == 0:
+        return dict.fromkeys(terms, 0.0)
+    return {name: total * value / whole for name, value in terms.items()}
+
+
+def worth(state: CandidateState, unsettled: Unsettled) -> float | None:
+    """Returns the worth of a candidate; None if it is undecided.
+
+    `robust` is the doubly robust estimate of Robins, Rotnitzky and Zhao (1994): the payoff that the law expects,
+    corrected by the answers on the candidates that a lot has drawn. The estimate has no bias if the chance is right or
+    if the law is right. Its values may be negative or above the largest payoff. A candidate without a known chance is
+    undecided.
+    """
+    if state.settlement is Settlement.KNOWN:
+        return 0.0
+    match unsettled:
+        case "settled":
+            return _settled(state)
+        case "posterior":
+            return state.expected if state.settlement is Settlement.OPEN else _settled(state)
+        case "robust":
+            return _robust(state)
+    assert_never(unsettled)
+
+
+def _settled(state: CandidateState) -> float | None:
+    if state.settlement is Settlement.ANSWERED:
+        return state.payoff
+    return 0.0 if state.settlement is Settlement.REFUSED else None
+
+
+def _robust(state: CandidateState) -> float | None:
+    if state.settlement is Settlement.REFUSED and state.chance is None:
+        return 0.0  # thrown out by what every candidate has to pass, before any lot
+    if state.settlement is Settlement.UNDECIDED or state.expected is None or not state.chance:
+        return None
+    answer = _settled(state)
+    if answer is None:
+        return state.expected
+    return state.expected + (answer - state.expected) / state.chance

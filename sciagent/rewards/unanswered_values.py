@@ -1,0 +1,264 @@
+"""The law by which rewards value candidates that the terminal rung has not answered.
+
+The law is a function of the evidence up to a watermark and of the candidates' keys: rows are sorted by key, so that the
+order in which answers arrived, and the ids that a database gave, play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.pricing.ledger_pool import CENSORING_SIGNS, ObservationSchema, observation_schema
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.rung_position import PaidIndex
+from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of
+from sciagent.scheduling.array_types import Array, RowIndices
+from sciagent.scheduling.dynamic_programme import FLOOR
+from sciagent.scheduling.law.answer_transforms import TruthTransform
+from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, earliest, order_of
+from sciagent.scheduling.law.stacked_law import Law, Stack, mixture
+from sciagent.scheduling.payoff import Aims, Bounds, Errors, expected_answers, questions
+from sciagent.store.database import tables as t
+from sciagent.store.results import candidates
+
+LEAST_ANSWERS = 8  # answers to every objective below which there is no law
+MAX_TEACHING = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
+FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
+
+
+@dataclass(frozen=True)
+class RewardLaw:
+    """A law that values candidates. `state` and `watermark` define it together with the evidence."""
+
+    schema: ObservationSchema
+    watermark: int
+    state: Mapping[str, Any]
+    """Hyper-parameters and transforms, as JSON."""
+
+    @property
+    def aims(self) -> Aims:
+        """The objectives; a goal of the best ones is valued by utility, not by what is better than the record."""
+        return graded(self.schema.aims)
+
+
+@dataclass(frozen=True)
+class _Board:
+    """Candidates, and what the ladder said of them: n rows, sorted by key, and c observed columns."""
+
+    ids: NDArray[np.int64]
+    """(n,) ledger ids."""
+    order: Order
+    """(n,) hashes of the candidates' keys; the remainder by `FOLDS` is a candidate's fold."""
+    texts: tuple[str, ...]
+    scores: Array
+    """(n, c) NaN where unknown."""
+    errors: Errors
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class _SimilarityOfRows:
+    """The similarity of some rows."""
+
+    structures: Similarity
+    places: RowIndices
+    """(n,) rows of `structures`."""
+
+    def between(self, rows: RowIndices, columns: RowIndices) -> Array:
+        return self.structures.between(self.places[rows], self.places[columns])
+
+
+def graded(aims: Aims) -> Aims:
+    """Returns the aims with the goal `best` replaced by `graded`: every candidate counts with its utility."""
+    return replace(aims, kind="graded") if aims.kind == "best" else aims
+
+
+def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | None:
+    """Fits a law to the evidence up to a watermark; returns None if the terminal rung has answered for too few."""
+    schema = observation_schema(built)
+    if schema is None:
+        return None
+    board = _board(built, connection, schema, _teaching_ids(built, connection, as_of), as_of)
+    aims = graded(schema.aims)
+    if _n_decided(board.scores, aims) < LEAST_ANSWERS:
+        return None
+    stack = Stack(_structures(built, [board]))
+    truths = aims.truths(board.scores)
+    stack.fit(questions(aims, truths, board.scores, board.errors), len(board.ids), board.order)
+    return RewardLaw(schema, as_of, {"stack": stack.state(), "truths": [truth.state() for truth in truths]})
+
+
+def restored_law(built: Built, watermark: int, state: Mapping[str, Any]) -> RewardLaw | None:
+    """Returns a law that was fitted before; None if no rung of the campaign can teach one."""
+    schema = observation_schema(built)
+    return None if schema is None else RewardLaw(schema, watermark, state)
+
+
+def expectations(
+    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int, record: float = 0.0
+) -> dict[int, float]:
+    """Returns the expected payoff of a terminal verification, by candidate id, in hits or utility.
+
+    record: utility above which a result is worth something, unless hits are counted.
+
+    The law knows the answers up to its own watermark, and of the candidates the answers of lower rungs up to `as_of`.
+    An objective that a lower rung has decided is known. No candidate is valued by a law that learnt from its own
+    terminal answer, or from the answers of its fold.
+    """
+    teaching = _board(built, connection, law.schema, _teaching_ids(built, connection, law.watermark), law.watermark)
+    asking = _board(built, connection, law.schema, candidate_ids, as_of)
+    terminal = PaidIndex(len(law.schema.paid) - 1)
+    terminal_columns = [number for number, column in enumerate(law.schema.columns) if column.at == terminal]
+    asking.scores[:, terminal_columns] = np.nan
+    structures = _structures(built, [teaching, asking])
+    expected: dict[int, float] = {}
+    for fold in range(FOLDS):
+        taught = np.flatnonzero(teaching.order % FOLDS != fold)
+        asked = np.flatnonzero(asking.order % FOLDS == fold)
+        if not len(asked):
+            continue
+        scores = np.vstack([teaching.scores[taught], asking.scores[asked]])
+        errors = np.vstack([teaching.errors[taught], asking.errors[asked]])
+        bounds = np.vstack([teaching.bounds[taught], asking.bounds[asked]])
+        places = np.concatenate([taught, len(teaching.ids) + asked])
+        similarity = None if structures is None else _SimilarityOfRows(structures, places)
+        order = np.concatenate([teaching.order[taught], asking.order[asked]])
+        asked_rows = np.arange(len(taught), len(scores))
+        values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record)
+        if values is not None:
+            expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
+    return expected
+
+
+def _payoffs(
+    law: RewardLaw,
+    scores: Array,
+    errors: Errors,
+    bounds: Bounds,
+    order: Order,
+    similarity: Similarity | None,
+    rows: RowIndices,
+    record: float,
+) -> Array | None:
+    """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
+    aims = law.aims
+    truths = tuple(TruthTransform.restored(truth) for truth in law.state["truths"])
+    if _n_decided(scores, aims) < LEAST_ANSWERS // 2:
+        return None
+
+    def fit(known: Array, uncertain: Errors | None) -> list[Law]:
+        stack = Stack(similarity)
+        stack.restore(law.state["stack"])
+        return stack.fit(questions(aims, truths, known, uncertain), 0, order)
+
+    laws = fit(*expected_answers(scores, errors, bounds if bounds.any() else None, aims, truths, fit))
+    means, variances = np.empty((2, len(truths), len(rows)))
+    for number in range(len(truths)):
+        means[number], spread, _ = mixture(laws, number, rows)
+        variances[number] = spread**2
+        answers = scores[rows, aims.aims[number].columns[-1]]
+        decided = ~np.isnan(answers)
+        means[number, decided] = truths[number](answers[decided])
+        variances[number, decided] = FLOOR
+    payoff = aims.payoff(truths, scores, record).expected(means, variances)
+    if aims.kind == "hits":
+        return payoff
+    return payoff * (1.0 - record)  # from a share of what lies above the record to utility
+
+
+def _teaching_ids(built: Built, connection: Connection, as_of: int) -> list[int]:
+    """Returns the ids of the candidates that teach a law: members of the campaign by the watermark, with a paid answer.
+
+    At most `MAX_TEACHING` of them have an answer of the terminal rung, and at most as many have none. A candidate that
+    no turn proposed, such as one that a person added, is a member since the first decision about it.
+    """
+    d = t.decision.c
+    cc = t.campaign_candidate.c
+    u = t.turn.c
+    p = t.proposal.c
+    e = t.evidence.c
+    terminal = built.rungs[built.terminal].verifier.name
+    known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
+    by_terminal = sa.exists().where(*known, e.verifier == terminal)
+    paid_verifiers = {rung.verifier.name for rung in built.rungs if not rung.is_fast}
+    by_paid = sa.exists().where(*known, e.verifier.in_(paid_verifiers))
+    about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
+    decided_on = sa.exists().where(*about, d.watermark < as_of)
+    is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))
+    query = (
+        sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
+        .select_from(
+            t.campaign_candidate.join(t.candidate, t.candidate.c.id == cc.candidate_id)
+            .outerjoin(t.proposal, p.id == cc.proposal_id)
+            .outerjoin(t.turn, u.id == p.turn_id)
+        )
+        .where(cc.campaign_id == built.row.id, is_member, by_paid)
+    )
+    rows = connection.execute(query).all()
+    with_terminal = [(id_, key) for id_, key, has_terminal in rows if has_terminal]
+    without_terminal = [(id_, key) for id_, key, has_terminal in rows if not has_terminal]
+    teaching_ids = []
+    for ids_and_keys in (with_terminal, without_terminal):
+        order = order_of(key for _, key in ids_and_keys)
+        for place in earliest(order, MAX_TEACHING):
+            id_, _ = ids_and_keys[place]
+            teaching_ids.append(int(id_))
+    return teaching_ids
+
+
+def _board(
+    built: Built, connection: Connection, schema: ObservationSchema, candidate_ids: Sequence[int], as_of: int
+) -> _Board:
+    """Reads candidates and their answers up to a watermark."""
+    loaded: dict[int, Candidate] = {}
+    for start in range(0, len(candidate_ids), IDS_PER_READ):
+        loaded |= candidates.load(connection, candidate_ids[start : start + IDS_PER_READ])
+    ids = sorted(loaded, key=lambda id_: loaded[id_].key)
+    shape = len(ids), len(schema.columns)
+    scores = np.full(shape, np.nan)
+    errors = np.zeros(shape, np.float32)
+    bounds = np.zeros(shape, np.int8)
+    column_index = {(column.rung, column.property): number for number, column in enumerate(schema.columns)}
+    for start in range(0, len(ids), IDS_PER_READ):
+        ids_read = ids[start : start + IDS_PER_READ]
+        answers = answers_as_of(built, connection, ids_read, as_of)
+        for row, id_ in enumerate(ids_read, start):
+            for answer in answers[id_]:
+                for measured in answer.measured:
+                    column = column_index.get((answer.position, measured.property))
+                    if column is None:
+                        continue
+                    quantity = measured.quantity
+                    scores[row, column] = quantity.value
+                    errors[row, column] = quantity.uncertainty or 0.0
+                    bounds[row, column] = CENSORING_SIGNS[quantity.censoring]
+    order = order_of(loaded[id_].key for id_ in ids)
+    texts = tuple(built.subject.notation(loaded[id_]) for id_ in ids)
+    return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
+
+
+def _n_decided(scores: Array, aims: Aims) -> int:
+    """Returns the number of candidates with an answer to every objective. scores: (n, c), NaN where unknown."""
+    deciding_columns = [aim.columns[-1] for aim in aims.aims]
+    has_answers = ~np.isnan(scores[:, deciding_columns])
+    return int(has_answers.all(axis=1).sum())
+
+
+def _structures(built: Built, boards: Sequence[_Board]) -> GrowingStructures:
+    """Returns the structures of all rows of the boards, in their order."""
+    structures = GrowingStructures()
+    all_texts = set[str]()
+    for board in boards:
+        all_texts.update(board.texts)
+    structure_of_text = {text: built.subject.structure(text) for text in all_texts}
+    for board in boards:
+        structures.add([structure_of_text[text] for text in board.texts])
+    return structures

@@ -1,0 +1,428 @@
+"""The open episodes of an environment, and the thread that drives its campaign while clients propose.
+
+`EpisodeDesk` opens episodes, writes their turns and ends them; its methods run in that thread. `LadderThread` serves
+the clients' requests and runs the ladder between them. `SeedsThenClients` is the source of the campaign's proposals.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sciagent.agent.messages import Sampled, to_openai
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.proposing.proposer_slots import Source, TurnResult
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.states import CampaignState
+from sciagent.errors import EpisodeError
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.trajectories import Asked
+from sciagent.store.learning import rollout_groups as group_rows
+from sciagent.training.environment.client_statements import ClientPolicy, EpisodeRequest
+from sciagent.training.rollouts.campaign_rollouts import count, model_spec, obstacle, seed_source
+from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_groups import EpisodeReply, Group, OpenedEpisode, RolloutPlan, Sibling, break_group
+from sciagent.verification.sandbox.host import Worker
+
+MAX_RUNNERS = 8  # policies whose tools are kept ready
+MAX_ENDED = 1000  # ended episodes that are remembered, for requests that are sent again
+
+
+@dataclass
+class OpenEpisode:
+    """An episode that a client may take turns in."""
+
+    group: Group
+    sibling: Sibling
+    runner: RolloutRunner
+    opened: OpenedEpisode
+    """What the client was told when it opened the episode."""
+    policy: str
+    """Name and version of what answers."""
+    asked: Asked
+    """The moment of the environment's last message to the episode."""
+    used_at: float = field(default_factory=time.monotonic)
+    """Time of the client's last request, in seconds of the monotonic clock."""
+    last_turn: tuple[Sampled, EpisodeReply] | None = None
+    """The client's last answer, and the reply to it; None before the first."""
+
+    @property
+    def number(self) -> int:
+        return self.sibling.episode.number
+
+
+class SentTurn(NamedTuple):
+    """A turn that a client has sent and that is not written yet."""
+
+    episode: OpenEpisode
+    answer: Sampled
+    number: int | None
+    """Number of the turn, as the client states it; None: it states none."""
+    reply: Future[EpisodeReply]
+    """Gets the reply once the turn is written."""
+
+
+class EpisodeDesk:
+    """Opens episodes for clients, writes their turns, and ends those that clients leave."""
+
+    def __init__(self, turns: int, most: int, idle_seconds: float) -> None:
+        """turns: largest number of turns of an episode. most: largest number of open episodes. idle_seconds: an episode
+        whose client is silent for longer is ended."""
+        self._turns = turns
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self.episodes: dict[int, OpenEpisode] = {}
+        """The episodes that go on, by number. The episodes of a group are opened together."""
+        self.ended: dict[int, OpenEpisode] = {}
+        """The latest episodes that have ended, by number, the oldest first."""
+        self._untaken: dict[str, tuple[EpisodeRequest, list[OpenEpisode]]] = {}
+        """By the client's name of a group: its first request, and its episodes that no client has taken yet."""
+        self._runners: dict[str, RolloutRunner] = {}
+        """Runners by the name of their policy, the latest used last."""
+
+    def clear_up(self, driver: Driver) -> None:
+        """Marks the groups as broken that a killed environment has left open."""
+        with driver.session.begin() as connection:
+            for row in group_rows.of_campaign(connection, driver.built.row.id, "open"):
+                if "client" in row.task:
+                    break_group(connection, row, "its environment was stopped")
+
+    def open(self, driver: Driver, request: EpisodeRequest) -> OpenEpisode:
+        """Opens an episode, or the next one of a group that was opened before. Raises EpisodeError."""
+        why = obstacle(driver)
+        if why is not None:
+            raise EpisodeError(409, f"no further episode begins: {why}")
+        name = request.group
+        if name is not None and name in self._untaken:
+            first_request, untaken = self._untaken[name]
+            if request != first_request:
+                differences = _differences(first_request, request)
+                raise EpisodeError(409, f'group "{name}" was opened with {differences}; take another name')
+        else:
+            untaken = self._open_group(driver, request)
+        episode = untaken.pop(0)
+        if name is not None and untaken:
+            self._untaken[name] = request, untaken
+        elif name is not None:
+            self._untaken.pop(name, None)
+        episode.used_at = time.monotonic()
+        return episode
+
+    def tools(self, driver: Driver, policy: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the schemas of the tools in OpenAI's format."""
+        return self._runner(driver, policy).schemas
+
+    def _open_group(self, driver: Driver, request: EpisodeRequest) -> list[OpenEpisode]:
+        """Opens a group; returns its episodes."""
+        if len(self.episodes) + request.siblings > self._most:
+            message = f"{len(self.episodes)} episodes are open, and at most {self._most} may be; end some first"
+            raise EpisodeError(429, message)
+        runner = self._runner(driver, request.policy)
+        seed = request.seed
+        if request.task is not None:
+            seed = task_seed(driver.built.spec.seed, request.task)
+        plan = RolloutPlan(1, request.siblings, self._turns, request.policy, request.purpose, seed, request.group or "")
+        [group] = runner.opened(plan)
+        with driver.built.ledger.read() as connection:
+            asked = trajectories.asked_now(connection)
+        episodes = [
+            OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), request.policy, asked)
+            for sibling in group.siblings
+        ]
+        self.episodes |= {episode.number: episode for episode in episodes}
+        return episodes
+
+    def _runner(self, driver: Driver, policy: str) -> RolloutRunner:
+        """Returns the runner of a policy, and makes it if there is none yet."""
+        runner = self._runners.pop(policy, None)
+        if runner is None:
+            changes = {"model": policy, "endpoint": None, "structured": False}
+            spec = model_spec(driver.built).model_copy(update=changes)
+            runner = RolloutRunner(driver.built, driver.session.lease, driver.worker, ClientPolicy(policy), spec)
+        self._runners[policy] = runner  # the latest used one is last
+        while len(self._runners) > MAX_RUNNERS:
+            oldest = next(iter(self._runners))
+            del self._runners[oldest]
+        return runner
+
+    def _description(self, group: Group, sibling: Sibling, runner: RolloutRunner) -> OpenedEpisode:
+        return OpenedEpisode(
+            episode=sibling.episode.number,
+            group=group.row.number,
+            sibling=sibling.number,
+            siblings=group.row.size,
+            turns=self._turns,
+            messages=tuple(map(to_openai, sibling.episode.opening)),
+            tools=tuple(runner.schemas),
+        )
+
+    def take(self, driver: Driver, sent: Sequence[SentTurn]) -> None:
+        """Writes turns, and sets their replies. The turns of one policy are written in one step."""
+        turns_by_runner: dict[int, dict[int, SentTurn]] = {}
+        for turn in sent:
+            turns = turns_by_runner.setdefault(id(turn.episode.runner), {})
+            if turn.episode.number in turns:
+                turn.reply.set_exception(EpisodeError(409, f"a turn of episode {turn.episode.number} is under way"))
+            elif not _is_answered(turn):
+                turns[turn.episode.number] = turn
+        for turns in turns_by_runner.values():
+            if turns:
+                self._write_step(driver, list(turns.values()))
+
+    def _write_step(self, driver: Driver, turns: Sequence[SentTurn]) -> None:
+        """Writes the turns of one policy, and sets their replies."""
+        groups_by_identity = {id(turn.episode.group): turn.episode.group for turn in turns}
+        groups = list(groups_by_identity.values())
+        answers = {turn.episode.sibling.id: (turn.answer, turn.episode.asked) for turn in turns}
+        step_result = turns[0].episode.runner.take(groups, answers)
+        count(driver, step_result)
+        with driver.built.ledger.read() as connection:
+            asked = trajectories.asked_now(connection)
+        for episode, answer, _, reply in turns:
+            next_reply = _reply(episode)
+            episode.asked = asked
+            episode.used_at = time.monotonic()
+            episode.last_turn = (answer, next_reply)
+            if next_reply.done:
+                self._move_to_ended(episode)
+            reply.set_result(next_reply)
+
+    def end(self, episode: OpenEpisode, why: str, is_abandoned: bool = False) -> None:
+        """Ends an episode. An episode that has ended already stays as it is. is_abandoned: its client left it."""
+        if episode.sibling.ended is None:
+            episode.runner.end(episode.group, episode.sibling, why, is_abandoned=is_abandoned)
+        self._move_to_ended(episode)
+
+    def end_idle(self) -> None:
+        """Ends the episodes whose clients have been silent for too long."""
+        earliest = time.monotonic() - self._idle_seconds
+        idle_episodes = [each for each in self.episodes.values() if each.used_at < earliest]
+        for episode in idle_episodes:
+            self.end(episode, f"its client was silent for {self._idle_seconds:g} s", is_abandoned=True)
+
+    def end_all(self, why: str) -> None:
+        """Ends all episodes that go on, as left unfinished."""
+        for episode in list(self.episodes.values()):
+            self.end(episode, why, is_abandoned=True)
+
+    def _move_to_ended(self, episode: OpenEpisode) -> None:
+        """Moves an episode from the open to the ended ones, and forgets the oldest of these if there are too many."""
+        if self.episodes.pop(episode.number, None) is not None:
+            self.ended[episode.number] = episode
+        while len(self.ended) > MAX_ENDED:
+            oldest = next(iter(self.ended))
+            del self.ended[oldest]
+        for name, (_, untaken) in list(self._untaken.items()):
+            if episode in untaken:
+                untaken.remove(episode)
+                if not untaken:
+                    del self._untaken[name]
+
+
+def task_seed(campaign_seed: int, task: int) -> int:
+    """Returns the seed of a task. task: its number, from 0."""
+    return int(content_hash([campaign_seed, "task", task])[:12], 16)
+
+
+def _reply(episode: OpenEpisode) -> EpisodeReply:
+    """Returns the reply to the last turn of an episode, without its reward."""
+    turns = episode.sibling.episode.turns
+    return EpisodeReply(
+        episode=episode.number,
+        turn=len(turns) - 1,
+        messages=tuple(map(to_openai, turns[-1][1:])),
+        reward=None,
+        done=episode.sibling.ended is not None,
+        ended=episode.sibling.ended,
+    )
+
+
+def _is_answered(turn: SentTurn) -> bool:
+    """Sets the reply of a turn that is not to be carried out; returns whether it is such a turn.
+
+    A turn that was sent again gets the reply that it had. A turn out of order, or of an ended episode, gets an error.
+    """
+    episode = turn.episode
+    number = len(turn.episode.sibling.episode.turns)
+    if turn.number == number - 1 and episode.last_turn is not None:
+        last_answer, last_reply = episode.last_turn
+        if last_answer == turn.answer:
+            turn.reply.set_result(last_reply)
+            return True
+    if episode.sibling.ended is not None:
+        turn.reply.set_exception(EpisodeError(409, f"episode {episode.number} has ended: {episode.sibling.ended}"))
+        return True
+    if turn.number not in (None, number):
+        turn.reply.set_exception(EpisodeError(409, f"turn: the next one has the number {number}, not {turn.number}"))
+        return True
+    return False
+
+
+def _differences(first: EpisodeRequest, request: EpisodeRequest) -> str:
+    """Returns the fields of the first request that the other one has otherwise, in words."""
+    other_values = vars(request)
+    differences = []
+    for name, value in vars(first).items():
+        if other_values[name] != value:
+            differences.append(f"{name} {value!r}, not {other_values[name]!r}")
+    return ", ".join(differences)
+
+
+STEP_SECONDS = 0.25  # longest wait for a job or a client in one step of the thread
+CLOSED_REASON = "the environment was closed"
+
+
+class SeedsThenClients:
+    """The source that proposes the campaign's seeds, and then waits for clients."""
+
+    patience = 10**9  # turns without a new candidate after which the campaign ends: practically never
+    total: int | None = None
+    fault: str | None = None
+
+    def __init__(self, seeds: Source) -> None:
+        self._seeds = seeds
+        self.has_seeds = True
+        """Whether seeds are left to propose."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the campaign waits for more proposals: always, since clients may come."""
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        return self.has_seeds
+
+    def prepare(self) -> bool:
+        return self.has_seeds and self._seeds.prepare()
+
+    def take(self, limit: int) -> TurnResult | None:
+        taken = self._seeds.take(limit)
+        if taken is None:
+            self.has_seeds = False
+            return TurnResult(0, Cost(), barren=False)
+        return taken
+
+    def close(self) -> None:
+        self._seeds.close()
+
+
+class LadderThread:
+    """Drives a campaign in a thread of its own until it is stopped."""
+
+    def __init__(
+        self, built: Built, workers: int | None, serve: Callable[[Driver], bool], leave: Callable[[str, bool], None]
+    ) -> None:
+        """The thread calls `serve` before each step of the driver, and `leave` once, before the driver ends its jobs
+        or after it has failed.
+
+        serve: writes the turns that clients have sent; returns whether there were any. leave: takes the reason, and
+        whether the driver can still write.
+        """
+        self._built = built
+        self._workers = workers
+        self._serve = serve
+        self._leave = leave
+        self._bell = threading.Event()
+        """Set to wake the thread."""
+        self._has_left = False
+        """Whether `leave` was called."""
+        self._driver: Driver | None = None
+        self._source: SeedsThenClients | None = None
+        self._started = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ladder")
+        self.changed = threading.Condition()
+        """Notified after each step of the driver."""
+        self.error: BaseException | None = None
+        """The error that ended the thread."""
+        self.is_resting = False
+        """Whether the campaign has ended: no further job starts until a client proposes."""
+
+    def start(self) -> None:
+        """Starts the thread; returns once the seeds are proposed, or as many as may wait. Raises the thread's error."""
+        self._thread.start()
+        self._started.wait()
+        if self.error is not None:
+            self._thread.join()
+            raise self.error
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def ring(self) -> None:
+        """Wakes the thread, since a client has sent something."""
+        self._bell.set()
+
+    def stop(self, now: bool = False) -> None:
+        """Asks the thread to end; running jobs finish. now: running jobs are ended too, and run again later."""
+        self._stopping.set()
+        driver = self._driver  # the thread may set it to None meanwhile
+        if driver is not None:
+            if now:
+                driver.abort()
+            else:
+                driver.request_stop(CLOSED_REASON)
+        self.ring()
+
+    def join(self, seconds: float | None = None) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            with Driver(self._built, self._workers, source=self._make_source) as driver:
+                self._driver = driver
+                if self._stopping.is_set():
+                    driver.request_stop(CLOSED_REASON)
+                self._drive(driver)
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the threads of the clients
+            self.error = error
+            self._leave_once(f"the ladder failed: {error}", False)
+        finally:
+            self._driver = None
+            self._started.set()
+            with self.changed:
+                self.changed.notify_all()
+
+    def _make_source(self, built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
+        self._bell = bell
+        self._source = SeedsThenClients(seed_source(built, lease, worker, bell))
+        return self._source
+
+    def _drive(self, driver: Driver) -> None:
+        """Takes steps of the driver until it is to stop and the campaign has come to an end."""
+        final_state: CampaignState | None = None
+        stopping = driver.session.stopping
+        while final_state is None or not stopping.is_set():
+            if stopping.is_set():
+                self._leave_once(driver.session.stop_reason)
+            has_served = self._serve(driver)
+            if final_state is None or has_served:
+                final_state = driver.step(STEP_SECONDS)
+            else:  # the campaign has reached its goal or spent its budget
+                driver.attend()
+                self._bell.wait(STEP_SECONDS)
+                self._bell.clear()
+            self.is_resting = final_state is not None
+            if final_state is not None or not self._proposes_seeds(driver):
+                self._started.set()
+            with self.changed:
+                self.changed.notify_all()
+        self._leave_once(driver.session.stop_reason)
+
+    def _proposes_seeds(self, driver: Driver) -> bool:
+        """Returns whether the next step will propose seeds."""
+        return self._source is not None and self._source.has_seeds and driver.intake.is_asking
+
+    def _leave_once(self, why: str, can_write: bool = True) -> None:
+        if not self._has_left:
+            self._has_left = True
+            self._leave(why, can_write)

@@ -1,0 +1,186 @@
+"""The policies of a ledger: what they come from, how they were evaluated and rewarded, and the roles that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.agent import models
+from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import policies, training_records
+from sciagent.store.learning.policies import PolicyRow, RoleChange
+from sciagent.training.evaluation.evaluation_spec import (
+    ChangedRole,
+    ListedPolicy,
+    PolicyEvaluation,
+    PolicyReward,
+    ShownPolicy,
+)
+
+ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+MAX_VERSIONS = 20  # of rewards that are shown, the latest ones
+
+
+def listed(ledger: Ledger) -> list[ListedPolicy]:
+    """Returns all policies of the ledger, oldest first."""
+    with ledger.read() as connection:
+        return list(_listed(connection).values())
+
+
+def show(ledger: Ledger, name: str) -> ShownPolicy:
+    """Returns what the ledger knows of a policy. name: of a policy, with its hash or without, or a role.
+
+    Raises UnknownNameError.
+    """
+    with ledger.read() as connection:
+        chosen = policies.resolved(connection, name)
+        rows = {row.id: row for row in policies.rows(connection)}
+        return ShownPolicy(
+            policy=_listed(connection)[chosen.id],
+            parents=tuple(_parents(rows, chosen)),
+            recipe=chosen.recipe,
+            evaluations=tuple(_evaluations(connection, chosen.id)),
+            rewards=tuple(_rewards(connection, chosen.id)),
+            changes=tuple(change for id_, change in _changes(connection, rows) if id_ == chosen.id),
+        )
+
+
+def promote(
+    ledger: Ledger, name: str, role: str, *, evaluation: int | None = None, who: str, why: str = ""
+) -> ChangedRole:
+    """Lets a role point to a policy. name: of a policy of the ledger, or of a model of this machine. evaluation: number
+    of the one that speaks for it; default: the last one of the policy.
+
+    Raises UnknownNameError, and UsageError for a name that cannot be a role.
+    """
+    if not ROLE.fullmatch(role):
+        raise UsageError(f'"{role}" is no name of a role: a-z, 0-9, "_" and "-", the first a letter, 64 at most')
+    with ledger.begin() as connection:
+        if any(row.name.partition("@")[0] == role for row in policies.rows(connection)):
+            raise UsageError(f'"{role}" is the name of a policy; choose another name for the role')
+        policy_id = _entered(connection, name)
+        if evaluation is not None:
+            training_records.check(connection, evaluation)
+        else:
+            evaluations = list(training_records.of_policy(connection, policy_id))
+            evaluation = evaluations[-1].id if evaluations else None
+        policies.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
+        return _last_change(connection, role)
+
+
+def rollback(ledger: Ledger, role: str, *, who: str, why: str = "") -> ChangedRole:
+    """Lets a role point to the version before its last promotion.
+
+    Raises UnknownNameError, and UsageError if there is no version before.
+    """
+    with ledger.begin() as connection:
+        policies.rollback(connection, role, who=who, why=why)
+        return _last_change(connection, role)
+
+
+def _entered(connection: Connection, name: str) -> int:
+    """Returns the id of a policy of the ledger, or of a model of this machine, which is entered."""
+    try:
+        return policies.find(connection, name).id
+    except UnknownNameError:
+        here = {model.name: model for model in models.installed()}
+        if name not in here:
+            raise
+        return policies.enter(connection, PolicyIdentity(here[name].policy, IN_PROCESS, here[name].sha256))
+
+
+def _last_change(connection: Connection, role: str) -> ChangedRole:
+    rows = {row.id: row for row in policies.rows(connection)}
+    return [change for _, change in _changes(connection, rows) if change.role == role][-1]
+
+
+def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tuple[int, ChangedRole]]:
+    """Returns all promotions and rollbacks, oldest first, each with the id of its policy."""
+    before: dict[str, RoleChange] = {}
+    found = []
+    for change in policies.changes(connection):
+        earlier = before.get(change.role)
+        shown = ChangedRole(
+            role=change.role,
+            policy=rows[change.policy_id].name,
+            before=None if earlier is None else rows[earlier.policy_id].name,
+            is_rollback=change.undoes_id is not None,
+            evaluation=change.evaluation_id,
+            who=change.who,
+            why=change.why,
+            at=change.at,
+        )
+        found.append((change.policy_id, shown))
+        before[change.role] = change
+    return found
+
+
+def _listed(connection: Connection) -> dict[int, ListedPolicy]:
+    rows = {row.id: row for row in policies.rows(connection)}
+    here = {model.sha256: model.name for model in models.installed()}
+    points: dict[int, list[str]] = {}
+    for role, change in policies.current(connection).items():
+        points.setdefault(change.policy_id, []).append(role)
+    return {
+        row.id: ListedPolicy(
+            policy=row.name,
+            source=row.source,
+            parent=None if row.parent_id is None else rows[row.parent_id].name,
+            training=_training(row.recipe),
+            roles=tuple(sorted(points.get(row.id, ()))),
+            model=here.get(row.base_sha256 or "") if row.adapter_sha256 is None else None,
+            at=row.at,
+        )
+        for row in rows.values()
+    }
+
+
+def _training(recipe: Mapping[str, Any] | None) -> str | None:
+    return None if recipe is None else str(recipe.get("training", "trained"))
+
+
+def _parents(rows: Mapping[int, PolicyRow], row: PolicyRow) -> list[str]:
+    found = []
+    while row.parent_id is not None:
+        row = rows[row.parent_id]
+        found.append(row.name)
+    return found
+
+
+def _evaluations(connection: Connection, policy_id: int) -> list[PolicyEvaluation]:
+    shown = []
+    for each in training_records.of_policy(connection, policy_id):
+        figures = each.answer["arms"][each.arm]
+        names = ("hits_per_verification", "hits_per_core_second", "scaffolds_per_verification")
+        intervals = {name: figures[name] and tuple(figures[name]) for name in names}
+        more = {"evaluation": each.id, "arm": each.arm, "tasks": tuple(each.answer["tasks"]), "at": each.at}
+        shown.append(PolicyEvaluation.model_validate(more | intervals))
+    return shown
+
+
+def _rewards(connection: Connection, policy_id: int) -> list[PolicyReward]:
+    """Returns the mean outcomes of the policy's episodes, in the latest versions of rewards that have some of them."""
+    r = t.reward.c
+    u = t.turn.c
+    v = t.reward_version.c
+    query = (
+        sa.select(v.id, t.campaign.c.name, sa.func.count(), sa.func.avg(r.value))
+        .select_from(
+            t.reward.join(t.turn, sa.and_(u.trajectory_id == r.trajectory_id, u.number == 0))
+            .join(t.reward_version, v.id == r.reward_version_id)
+            .join(t.campaign, t.campaign.c.id == v.campaign_id)
+        )
+        .where(r.turn_id.is_(None), r.value.is_not(None), u.policy_id == policy_id)
+        .group_by(v.id, t.campaign.c.name)
+        .order_by(v.id.desc())
+        .limit(MAX_VERSIONS)
+    )
+    rows = connection.execute(query).all()
+    return [PolicyReward(version=id_, campaign=name, episodes=n, mean=mean) for id_, name, n, mean in reversed(rows)]

@@ -1,0 +1,403 @@
+"""Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
+written, in one transaction. After a kill the ledger has the whole step or nothing of it.
+
+`RolloutRunner` takes the steps. `StepWriter` writes the proposals of a step, and the results of their fast rungs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.policies.batched_policies import BatchPolicy
+from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.proposers import LlmSpec
+from sciagent.campaign.proposing.model_source import sampled_row
+from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
+from sciagent.campaign.proposing.workbench import CampaignWorkbench, FreshCandidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.policy_identity import SCRIPT
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, standings, trajectories, watermarks
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
+from sciagent.store.job_queue import spend
+from sciagent.store.job_queue.spend import Bill
+from sciagent.store.learning import policies
+from sciagent.store.learning import rollout_groups as group_rows
+from sciagent.store.learning.rollout_groups import GroupRow
+from sciagent.store.results import candidates
+from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
+from sciagent.training.rollouts.open_groups import (
+    Group,
+    Pins,
+    RolloutPlan,
+    Sibling,
+    break_group,
+    continue_open_groups,
+    continued_group,
+    open_groups,
+    turn_seed,
+)
+from sciagent.training.rollouts.parallel_tool_calls import FastRungs
+
+MAX_REASON_LENGTH = 1000  # characters of the reason for which an episode ended
+
+
+class StepWriter(CampaignWorkbench):
+    """Writes the proposals of all turns of a step. The turns are in the ledger already.
+
+    Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
+    candidate enters the campaign once, as the proposal of the first sibling. The ledger gets no novelty, since novelty
+    would depend on the siblings.
+    """
+
+    def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
+        super().__init__(built, worker, owner)
+        self._entries = list(entries)
+
+    def write(self, connection: Connection) -> None:
+        """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
+        parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
+        by_key = {candidate.key: candidate for _, candidate in parsed}
+        old_ids = candidates.ids_of(connection, by_key)
+        ids = candidates.enter(connection, by_key.values())
+        described = dict(self._described_candidates([entry for entry, _ in parsed]))
+        families = {ids[key]: features.family_hash for key, features in described.items() if key not in old_ids}
+        candidates.write_families(connection, families)
+        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
+        candidates.enter_aliases(connection, aliases)
+        members = standings.members(connection, self._built.row.id, list(ids.values()))
+        proposed = self._write_proposals(connection, ids)
+        self._write_parents(connection, proposed)
+        self._write_results(connection, _first_proposals(proposed, members), ids)
+
+
+def _first_proposals(proposed: Sequence[FreshCandidate], members: set[int]) -> list[FreshCandidate]:
+    """Returns the first proposal of each candidate that is new to the campaign. members: ids of its candidates."""
+    first: dict[int, FreshCandidate] = {}
+    for candidate in proposed:
+        if candidate.id not in members:
+            first.setdefault(candidate.id, candidate)
+    return list(first.values())
+
+
+class StepResult(NamedTuple):
+    """The results of one step of all episodes."""
+
+    turns: int
+    proposals: int
+    new: int
+    """Number of proposals that were new to their episode and its snapshot."""
+    cost: Cost
+
+
+class _Turn(NamedTuple):
+    """The turn of one episode that is not written yet."""
+
+    group: Group
+    sibling: Sibling
+    sampled: Sampled
+    sampling: Sampling | None
+    """None for an answer that was sampled elsewhere."""
+    asked: Asked
+    """The moment at which the episode was asked."""
+    bench: SnapshotBench
+    answer: ToolResults
+    """What the tools answered to the calls."""
+
+
+class NextTurn(NamedTuple):
+    """The questions of the next turn of all episodes that go on."""
+
+    groups: Sequence[Group]
+    going: Sequence[tuple[Group, Sibling]]
+    """The episodes that go on, each with its group."""
+    questions: Sequence[EpisodeQuestion]
+    """One question for each episode of `going`."""
+    asked: Asked
+    """The moment at which the episodes are asked."""
+
+
+class CarriedOut(NamedTuple):
+    """A turn of episodes whose calls were carried out, and that is not written yet."""
+
+    groups: Sequence[Group]
+    going: Sequence[Sibling]
+    """The episodes that were asked. The turn may have ended some of them."""
+    made: Sequence[_Turn]
+    """The turns of the episodes that were answered."""
+    rows: Sequence[tuple[NewTurn, Cost]]
+    """For each turn of `made`, its row for the ledger and the cost of sampling it."""
+
+    @property
+    def result(self) -> StepResult:
+        """The numbers of turns and proposals, and their cost."""
+        proposals = [entry for turn in self.made for entry in turn.bench.entries]
+        n_new = sum(1 for entry in proposals if entry.status == "new")
+        cost = sum((sampling_cost for _, sampling_cost in self.rows), Cost())
+        for entry in proposals:
+            for _, rung_result in entry.computed:
+                cost = cost + rung_result.actual
+        return StepResult(len(self.made), len(proposals), n_new, cost)
+
+
+class RolloutRunner:
+    """The runner of a campaign's rollouts. The caller drives the campaign."""
+
+    broken: Sequence[int] = ()
+    """Numbers of the open groups that could not continue, and were marked as broken."""
+
+    def __init__(self, built: Built, lease: DriverLease, worker: Runs, policy: BatchPolicy, spec: LlmSpec) -> None:
+        """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
+        if spec.mcp:
+            raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")
+        self._built = built
+        self._lease = lease
+        self._worker = worker
+        self._policy = policy
+        self._spec = spec
+        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        tool_names = [name for name in spec.tools if name != "note"]
+        self._strict = spec.strict is not False
+        self._tools = Toolbox(
+            tool_names,
+            built.edit_limits(),
+            self._structured,
+            None,
+            spec.ranks,
+            strict=self._strict,
+            predict=bool(spec.predict),
+            turns=spec.turns,
+            subject=built.subject,
+        )
+        self._must_call = spec.tool_choice == "required" and not self._structured
+        self._rungs = FastRungs(built, worker)
+        identity = policy.identity(policy.name)
+        self._is_script = identity.source == SCRIPT
+        self._has_known_weights = identity.base_sha256 is not None
+        self._policy_ids = dict[str, int]()
+        """Ids of policies in the ledger, by their name in the answers."""
+        with built.ledger.begin() as connection:
+            tool_set = policies.enter_tool_set(connection, self._tools.content(self._must_call))
+            self._pins = Pins(tool_set, policies.enter(connection, identity))
+
+    @property
+    def verified_seconds(self) -> float:
+        """The time, in seconds, for which this runner's episodes have waited for fast and inline rungs."""
+        return self._rungs.seconds
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """Schemas of the tools in OpenAI's format; empty if answers are structured."""
+        return self._tools.schemas
+
+    def continued(self) -> list[Group]:
+        """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            open_rows = group_rows.of_campaign(connection, self._built.row.id, "open")
+            groups = continue_open_groups(connection, self._built, self._spec, self._pins)
+        continued_numbers = {group.row.number for group in groups}
+        self.broken = [row.number for row in open_rows if row.number not in continued_numbers]
+        return groups
+
+    def opened(self, plan: RolloutPlan) -> list[Group]:
+        """Opens new groups on one snapshot of the campaign."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            return open_groups(connection, self._built, self._tools, self._spec, self._structured, self._pins, plan)
+
+    def restored(self, rows: Sequence[GroupRow]) -> list[Group]:
+        """Returns groups of the ledger with their episodes as of the last turn, whether they are over or not."""
+        with self._built.ledger.read() as connection:
+            return [continued_group(connection, self._built, row, self._spec) for row in rows]
+
+    def step(self, groups: Sequence[Group]) -> StepResult | None:
+        """Takes the next turn of every episode that goes on; returns None if there is none.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        turn = self.next_turn(groups)
+        if turn is None:
+            return None
+        answers = self._policy.answers(turn.questions)
+        return self._write_step(self.carry_out(turn, answers))
+
+    def next_turn(self, groups: Sequence[Group]) -> NextTurn | None:
+        """Returns the questions of the next turn of every episode that goes on; None if there is none."""
+        going = [(group, sibling) for group in groups for sibling in group.siblings if sibling.ended is None]
+        if not going:
+            return None
+        with self._built.ledger.read() as connection:
+            asked = trajectories.asked_now(connection)
+        questions = []
+        for group, sibling in going:
+            episode = sibling.episode
+            sampling = self._sampling(group, sibling)
+            questions.append(EpisodeQuestion(episode.messages, self._tools.schemas, sampling, episode.held))
+        return NextTurn(groups, going, questions, asked)
+
+    def carry_out(self, turn: NextTurn, answers: Sequence[Sampled | PolicyError]) -> CarriedOut:
+        """Carries out the answers to the questions of a turn. `write` has to follow: nothing is in the ledger yet."""
+        answered = [
+            (answer, question.sampling, turn.asked) for answer, question in zip(answers, turn.questions, strict=True)
+        ]
+        return self._carried_out(turn.groups, turn.going, answered)
+
+    def take(self, groups: Sequence[Group], answers: Mapping[int, tuple[Sampled, Asked]]) -> StepResult:
+        """Takes a turn of the episodes that were answered elsewhere.
+
+        answers: by the id of the trajectory, each with the moment of the last message to the episode.
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        going = [(group, sibling) for group in groups for sibling in group.siblings if sibling.id in answers]
+        answered = []
+        for _, sibling in going:
+            sampled, asked = answers[sibling.id]
+            answered.append((sampled, None, asked))
+        return self._write_step(self._carried_out(groups, going, answered))
+
+    def _carried_out(
+        self,
+        groups: Sequence[Group],
+        going: Sequence[tuple[Group, Sibling]],
+        answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
+    ) -> CarriedOut:
+        """Carries out the answers of episodes. An episode whose policy failed ends, and breaks its group.
+
+        answers: for each episode of `going`, with the settings of sampling and the moment at which it was asked.
+        """
+        turns = []
+        tool_runs = []
+        for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
+            if isinstance(sampled, PolicyError):
+                sibling.ended = f"the model failed: {sampled}"[:MAX_REASON_LENGTH]
+                group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
+                continue
+            bench = self._bench(group, sibling)
+            turns.append((group, sibling, sampled, sampling, asked, bench))
+            seed = self._seed(group, sibling)
+            numbered = sibling.episode.numbered
+            tool_runs.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
+        tool_results = self._rungs.run_all(tool_runs)
+        made = [_Turn(*turn, results) for turn, results in zip(turns, tool_results, strict=True)]
+        rows = [self._row(turn) for turn in made]  # changes the episodes; an error ends the run and forgets them
+        return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
+
+    def _write_step(self, done: CarriedOut) -> StepResult:
+        """Writes a step in one transaction; returns its result."""
+        with self._built.ledger.begin() as connection:
+            self.write(connection, done)
+        return done.result
+
+    def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
+        """Ends an episode that goes on. is_abandoned: whether its policy left it unfinished."""
+        sibling.ended = why
+        sibling.is_abandoned = is_abandoned
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            trajectories.end(connection, sibling.id, why)
+            self._close(connection, group)
+
+    def _seed(self, group: Group, sibling: Sibling) -> int:
+        return turn_seed(group.row.seed, sibling.number, len(sibling.episode.turns))
+
+    def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
+        schema = self._tools.answer_schema if self._structured else None
+        seed = self._seed(group, sibling) % (1 << 31)  # servers take seeds of 31 bits
+        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call, self._strict)
+
+    def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
+        return SnapshotBench(
+            self._built,
+            self._worker,
+            self._rungs,
+            group.snapshot,
+            sibling.memory,
+            room=self._spec.batch,
+            trajectory=sibling.episode.number,
+        )
+
+    def write(self, connection: Connection, done: CarriedOut) -> None:
+        """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
+        campaigns.check_driver(connection, self._lease)
+        watermark = watermarks.note(connection, self._built.row.id)
+        for turn, (row, cost) in zip(done.made, done.rows, strict=True):
+            turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
+            for entry in turn.bench.entries:
+                entry.turn_id = turn_id
+            spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
+        for sibling in done.going:
+            if sibling.ended is not None:
+                trajectories.end(connection, sibling.id, sibling.ended)
+        for group in done.groups:
+            self._close(connection, group)
+        entries = [entry for turn in done.made for entry in turn.bench.entries]
+        StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
+
+    def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
+        """Adds a turn to its episode, which may end it; returns the row of the turn and the cost of sampling."""
+        group, sibling, sampled, sampling, asked, bench, answer = turn
+        episode = sibling.episode
+        number = len(sibling.episode.turns)
+        row = sampled_row(sampled, episode.held, sampling)
+        own_proposals = bench.learned()
+        episode.observe(sampled, answer.messages, answer.numbered)
+        sibling.memory.extend(own_proposals)
+        sibling.ended = "finished by the model" if answer.finished else episode.ended
+        policy_id = self._policy_id(group, sampled.policy)
+        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
+        sampling_cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(own_proposals)}
+        new_turn = NewTurn(
+            number,
+            cursor,
+            answer.calls,
+            [to_json(message) for message in answer.messages],
+            bench.cost + sampling_cost,
+            sampled.policy,
+            row,
+            asked=asked,
+            tool_set_id=self._pins.tool_set_id,
+            policy_id=policy_id,
+            untrainable=self._untrainable(sampled, sampling),
+        )
+        return new_turn, sampling_cost
+
+    def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
+        """Returns why no policy gradient may use the turn; None if one may."""
+        if sampling is None:
+            return NOT_SAMPLED_HERE
+        if self._is_script:
+            return NOT_SAMPLED
+        return sampled.untrainable
+
+    def _policy_id(self, group: Group, served: str) -> int:
+        """Returns the ledger's id of the policy that answered. A second policy in a group breaks the group.
+
+        served: the policy's name in the answer, which may be more exact than the name that was asked for.
+        """
+        if served not in self._policy_ids:
+            with self._built.ledger.begin() as connection:
+                self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
+        id_ = self._policy_ids[served]
+        if not group.policy_id:
+            group.policy_id = self._pins.policy_id if self._has_known_weights else id_
+        if id_ != group.policy_id:
+            group.fault = group.fault or f"another policy answered: {served}"
+        return id_
+
+    def _close(self, connection: Connection, group: Group) -> None:
+        """Marks a group as broken if something went wrong, or as complete if all its episodes have ended."""
+        if group.fault is not None:
+            break_group(connection, group.row, group.fault)
+            for sibling in group.siblings:
+                sibling.ended = sibling.ended or f"its group is broken: {group.fault}"
+        elif group.is_over:
+            group_rows.set_state(connection, group.row.id, group.final_state)

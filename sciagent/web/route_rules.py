@@ -1,0 +1,266 @@
+"""A rule for every route (`RouteRule`): the right that it needs, and in which campaign. `Pages` holds routes with their
+rules, and `rules_of` refuses an application with a route that has no rule.
+
+The rule of a route also checks that a request which changes something comes from a page of this server (CSRF). It
+does so for every method but those of `READING`. A request with a token needs no such check, since no browser adds a
+token by itself; a cookie is not looked at then.
+
+The outermost layer, `Guarded`, sets headers that tell the browser what a page may do, and limits what a request may
+send. It is plain ASGI, so that a stream ends when its client leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.routing import APIRoute
+from sqlalchemy.engine import Connection
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sciagent.domain.people import Right
+from sciagent.domain.safe_text import read_id
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import sessions_and_tokens
+from sciagent.web.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
+
+MAX_FIELDS = 2000
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""Methods that may change something. A route takes no others than these and those of `READING`."""
+NOT_FOUND = "there is no such page, or you may not see it"
+ACTS = {
+    Right.READ: "see anything",
+    Right.WORK: "measure or review",
+    Right.DECIDE: "decide",
+    Right.ADMINISTER: "manage accounts",
+}
+"""{right: words for what it allows}, in a refusal."""
+
+
+class LogInError(Exception):
+    """The page needs a person, and nobody has logged in."""
+
+
+@dataclass(frozen=True)
+class RouteRule:
+    """What a route needs."""
+
+    right: Right | None
+    """None: nobody has to log in."""
+    of: str = ""
+    """Parameter of the path that names what the right is needed for: `campaign` or `task`; empty: any campaign."""
+
+    async def __call__(self, request: Request) -> None:
+        """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
+        visitor = await run_in_threadpool(self._admitted, request)
+        if request.method not in READING:
+            await _read_form(request, visitor, is_open=self.right is None)
+
+    def _admitted(self, request: Request) -> Visitor:
+        """Returns who asks. What the path names is kept for the page. Raises LogInError, or HTTPException."""
+        site = request.app.state.site
+        with site.ledger.read() as connection:
+            visitor = visitor_of(request, connection, site.secure)
+            request.state.visitor = visitor
+            if self.right is not None:
+                self._check(request, connection, visitor, self.right)
+        if visitor.wants_touch and visitor.access is not None:
+            with site.ledger.begin() as connection:
+                sessions_and_tokens.touch(connection, visitor.access.id)
+        return visitor
+
+    def _check(self, request: Request, connection: Connection, visitor: Visitor, right: Right) -> None:
+        if visitor.person is None:
+            raise LogInError
+        campaign_id = None
+        if self.of:
+            named = _named(connection, self.of, str(request.path_params[self.of]))
+            request.state.named = named
+            if isinstance(named, LabTask):
+                campaign_id = named.campaign_id
+            elif named is not None:
+                campaign_id = named.id
+            if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
+                raise HTTPException(404, NOT_FOUND)
+        if not visitor.rights.may(right, campaign_id):
+            raise HTTPException(403, f"your account may not {ACTS[right]} here")
+
+
+ANYONE = RouteRule(None)
+
+
+def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTask | None:
+    if kind == "campaign":
+        return campaigns.find(connection, name)
+    task_id = read_id(name)
+    return None if task_id is None else tasks.find(connection, task_id)
+
+
+async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:
+    """Reads the form of a request that changes something. Raises HTTPException with 403 if it does not come from a page
+    of this session."""
+    has_token = visitor.access is not None and not visitor.csrf
+    if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
+        raise HTTPException(403, "this form did not come from a page of this server")
+    if request.headers.get("content-type", "").startswith("application/json"):
+        request.state.form = FormData()
+        given = request.headers.get("x-csrf-token", "")
+    else:
+        form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        request.state.form = form
+        given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
+    if not has_token and not is_open and not csrf_fits(visitor, given):
+        raise HTTPException(403, "this form is older than your session; load the page again")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A route with its rule."""
+
+    method: str
+    path: str
+    function: Callable[..., Any]
+    rule: RouteRule
+
+
+class Pages:
+    """Routes that each have a rule."""
+
+    def __init__(self) -> None:
+        self._pages: list[Page] = []
+
+    def get(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that answers GET at a path."""
+        return self._added("GET", path, rule)
+
+    def post(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that answers POST at a path."""
+        return self._added("POST", path, rule)
+
+    def _added(self, method: str, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._pages.append(Page(method, path, function, rule))
+            return function
+
+        return decorated
+
+    def add_to(self, app: FastAPI) -> None:
+        """Adds the routes to an application. Applications of one process share them: to read the signatures of all
+        functions takes 0.1 s."""
+        app.router.routes.extend(self._routes)
+
+    @cached_property
+    def _routes(self) -> list[APIRoute]:
+        return [
+            APIRoute(
+                page.path, page.function, methods=[page.method], dependencies=[Depends(page.rule)], response_model=None
+            )
+            for page in self._pages
+        ]
+
+
+def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
+    """Returns {(method, path): rule} of all routes. Raises RuntimeError if the rule of one is not the first that it
+    runs, or if one takes a method that is unknown here."""
+    found = {}
+    for route in app.routes:
+        if isinstance(route, Mount) and isinstance(route.app, StaticFiles):
+            continue
+        path = getattr(route, "path", route)
+        dependencies = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
+        rule = dependencies[0] if dependencies else None
+        if not isinstance(route, APIRoute) or not isinstance(rule, RouteRule):
+            raise RuntimeError(f"the route {path} has no rule as its first dependency: who may call it?")
+        methods = route.methods or set()
+        unknown = sorted(methods - READING - CHANGING)
+        if unknown:
+            known = ", ".join(sorted(READING | CHANGING))
+            raise RuntimeError(f"the route {path} takes {unknown[0]}, which is none of {known}")
+        found.update({(method, route.path): rule for method in methods})
+    return found
+
+
+MAX_BODY = 1_000_000  # bytes of a form
+MAX_FILES = 50_000_000  # bytes of a form with attached files or a sheet
+POLICY = "; ".join((
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "style-src-attr 'unsafe-inline'",  # SVG by RDKit
+    "img-src 'self'", "font-src 'self'", "connect-src 'self'", "manifest-src 'self'", "form-action 'self'",
+    "base-uri 'none'", "frame-ancestors 'none'",
+))  # fmt: skip
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class BodyTooLargeError(Exception):
+    """A request sent more than it may."""
+
+
+class Guarded:
+    """Sets the headers of every answer, and ends a request that sends too much."""
+
+    def __init__(self, app: ASGIApp, *, secure: bool) -> None:
+        """secure: whether the server speaks TLS, or stands behind a proxy that does."""
+        self._app = app
+        self._secure = secure
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
+        limit = MAX_FILES if headers.get(b"content-type", b"").startswith(b"multipart/form-data") else MAX_BODY
+        sent = 0
+        answered = False
+
+        async def counted() -> Message:
+            nonlocal sent
+            message = await receive()
+            sent += len(message.get("body", b""))
+            if sent > limit:
+                raise BodyTooLargeError
+            return message
+
+        async def with_headers(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start":
+                answered = True
+                own = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    own.setdefault(name, value)
+                if not scope["path"].startswith("/static/"):
+                    own.setdefault("cache-control", "no-store")
+                if self._secure:
+                    own.setdefault("strict-transport-security", "max-age=31536000")
+            await send(message)
+
+        too_large = PlainTextResponse(f"a request may send {limit:,} bytes", 413)
+        try:
+            if length.isdigit() and len(length) < 18 and int(length) <= limit:
+                await self._app(scope, counted, with_headers)
+            else:
+                await too_large(scope, receive, with_headers)
+        except BodyTooLargeError:
+            if not answered:
+                await too_large(scope, receive, with_headers)

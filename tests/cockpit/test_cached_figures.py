@@ -1,0 +1,62 @@
+"""Figures are counted when the ledger has changed, never by two at once, and say how old they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from sciagent.cockpit.cached_figures import SHARE, CampaignFigures, Figures
+from sciagent.lab import answers_to_evidence
+from sciagent.web.site import Ticker
+from tests.lab import conftest as lab
+from tests.lab.conftest import Make
+from tests.lab.test_answers_to_evidence import entry, task_ids
+
+make = lab.make
+
+
+def test_a_tick_says_that_something_has_changed(make: Make) -> None:
+    built = make()
+    ticker = Ticker(built.ledger)
+    ticker.look()
+    ticker.look()
+    assert ticker.tick == 1
+    answers_to_evidence.enter(built, task_ids(built)[0], entry("4.31 eV"))
+    ticker.look()
+    ticker.look()
+    assert ticker.tick == 2
+
+
+def test_figures_are_shared_until_the_ledger_changes(make: Make) -> None:
+    built = make()
+    figures = Figures(built.ledger)
+    first = figures.of("gaps", 1)
+    again = figures.of("gaps", 1)
+    assert again.status is first.status and again.at > first.at, "nothing has changed: they are of now"
+    assert first.best == [], "nobody has measured yet"
+    answers_to_evidence.enter(built, task_ids(built)[0], entry("4.31 eV"))
+    time.sleep(first.took / SHARE + 0.05)
+    then = figures.of("gaps", 2)
+    assert then.status.hits == first.status.hits + 1 and [each.text for each in then.best] == ["Oc1ccccc1"]
+
+
+def test_slow_figures_are_counted_by_one_and_not_at_each_tick(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = Figures(make().ledger)
+    counted, count = [], figures._count
+
+    def slow(campaign: str, tick: int) -> CampaignFigures:
+        counted.append(tick)
+        time.sleep(0.3)
+        return count(campaign, tick)
+
+    monkeypatch.setattr(figures, "_count", slow)
+    threads = [threading.Thread(target=figures.of, args=("gaps", 1)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for tick in range(2, 6):
+        assert figures.of("gaps", tick).tick in (1, tick)
+    assert counted[0] == 1 and len(counted) <= 2

@@ -1,0 +1,116 @@
+"""The verifier `molecule.safety`: refuses explosives, acute hazards and scheduled chemical weapons by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.rung_position import Tier
+from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent_verifiers.fast.hazards.crystal_hazards import molecule_rule
+from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, Rule, rule_names, screen
+from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
+
+LEVEL = Level(method="sciagent safety screen")
+MAX_EXTRA = 200
+
+
+class ExtraPattern(Settings):
+    """A user's pattern, refused like those that ship."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="What a refusal calls it.")]
+    smarts: str = Field(min_length=1, max_length=1000, description="What is refused.")
+    reason: str = Field(min_length=10, max_length=500, description="why, in plain words")
+    group: Literal["explosive", "acute_hazard", "chemical_weapon"] = Field(
+        "acute_hazard", description="The group it counts in."
+    )
+
+    @field_validator("smarts")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        _ = Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)).patterns
+        return value
+
+
+class MoleculeSafetySettings(Settings):
+    """Additions to the rules that ship, and exceptions from them."""
+
+    allow: tuple[Annotated[str, AfterValidator(molecule_rule)], ...] = Field(
+        (), description="Rules that do not refuse here; a campaign asks for the reason."
+    )
+    extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
+
+    @model_validator(mode="after")
+    def _names(self) -> MoleculeSafetySettings:
+        known = set(rule_names())
+        extra = [pattern.name for pattern in self.extra_smarts]
+        if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
+            raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
+        return self
+
+
+class MoleculeSafety(MoleculeVerifier):
+    """Refuses what matches a rule that is not allowed, with the gravest group as the reason; counts the other matches.
+
+    The screen recognises structures and predicts nothing: a molecule that passes is not thereby safe. Isotopes,
+    protonation, stereo and drawn charges are ignored. `sciagent_verifiers.fast.hazards` has the source of every rule.
+    """
+
+    name = "molecule.safety"
+    version = "1"
+    tier = Tier.FAST
+    Settings = MoleculeSafetySettings
+    settings: MoleculeSafetySettings
+    preload = ("rdkit.Chem", "rdkit.Chem.rdinchi")
+    engines = ("rdkit",)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compiles the patterns once."""
+        from rdkit import Chem
+
+        screen(Chem.MolFromSmiles("c1ccccc1O"))
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(LEVEL, SAFETY_ALERTS)
+
+    @cached_property
+    def _extra(self) -> tuple[Rule, ...]:
+        return tuple(
+            Rule(pattern.name, Reason(pattern.group), pattern.reason, "settings", (pattern.smarts,))
+            for pattern in self.settings.extra_smarts
+        )
+
+    def alerts(self, candidate: Molecule) -> tuple[Hazard, ...]:
+        """Returns every matching rule, whether allowed or not."""
+        return screen(candidate.mol, self._extra)
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.kind != "molecule":
+            return Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a molecule")
+        return self._refusal(self.alerts(candidate))
+
+    def cost(self, candidate: Molecule) -> Cost:
+        return Cost(core_seconds=3e-4)
+
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        alerts = self.alerts(molecule)
+        diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
+        if refusal := self._refusal(alerts):
+            return refused(molecule, refusal, diagnostics)
+        return self.exact(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
+
+    def _refusal(self, alerts: Sequence[Hazard]) -> Refusal | None:
+        """Returns the refusal by the first rule that is not allowed, or None. alerts: gravest group first."""
+        for alert in alerts:
+            if alert.name not in self.settings.allow:
+                return Refusal(alert.group, str(alert))
+        return None
