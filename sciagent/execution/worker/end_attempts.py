@@ -32,7 +32,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, leases, offers, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
+from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
 from sciagent.store.job_queue.spend import Bill, CostSeen
 from sciagent.store.results import evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
@@ -119,13 +119,7 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     held_jobs = leases.hold(connection, [result.job.claim for result in results])
     held_results = {id_: by_id[id_] for id_ in held_jobs}
     late_results = [result for id_, result in by_id.items() if id_ not in held_jobs]
-    after = dict[int, AfterAttempt]()
-    for id_, job in held_jobs.items():
-        result = held_results[id_]
-        finding = result.result.finding
-        after[id_] = after_result(
-            finding.outcome, finding.reason, kills=job.kills, interrupted=result.interrupted, cancelled=job.cancel
-        )
+    after = _states_after(held_jobs, held_results)
     _close(connection, [_closing_of_result(result, after[id_], result.cost) for id_, result in held_results.items()])
     with_evidence = [
         result for id_, result in held_results.items() if after[id_].is_over and result.outcome.rule.is_evidence
@@ -144,6 +138,18 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
         id_: JobEnding(held_results[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
         for id_, job in held_jobs.items()
     }
+
+
+def _states_after(held_jobs: Mapping[int, HeldJob], held_results: Mapping[int, JobResult]) -> dict[int, AfterAttempt]:
+    """Returns the state of each job after its result, by its id."""
+    after = dict[int, AfterAttempt]()
+    for id_, job in held_jobs.items():
+        result = held_results[id_]
+        finding = result.result.finding
+        after[id_] = after_result(
+            finding.outcome, finding.reason, kills=job.kills, interrupted=result.interrupted, cancelled=job.cancel
+        )
+    return after
 
 
 @dataclass(frozen=True)

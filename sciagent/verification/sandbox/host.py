@@ -228,16 +228,18 @@ class Worker:
         index = end["index"]
         if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, 0.0) for candidate in candidates]
-        is_first_failed = failure is not None and index == 0
-        is_only_result_doubtful = len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
-        if request.together and (is_first_failed or is_only_result_doubtful) and len(candidates) > 1:
+        is_batch = request.together and len(candidates) > 1
+        if is_batch and _is_batch_doubtful(failure, index, results):
             wall = end["wall"] + sum(result.wall_seconds for result in results)
             return self._halved(request, candidates, cpu, wall)
-        failed = None if failure is None else self._failed(candidates[index], failure, end["wall"])
-        results = results if failed is None else results[:index]
-        if request.together and len(candidates) > 1:
-            return self._undoubted(_share_by_weight(cpu, results if failed is None else [*results, failed]))
-        return self._undoubted(_share(cpu, results, failed))
+        failed = None
+        if failure is not None:
+            failed = self._failed(candidates[index], failure, end["wall"])
+            results = results[:index]
+        if not is_batch:
+            return self._undoubted(_share(cpu, results, failed))
+        all_results = results if failed is None else [*results, failed]
+        return self._undoubted(_share_by_weight(cpu, all_results))
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
         """Drops a last result that failed in a process used by earlier candidates; its cost is added to its retry."""
@@ -354,3 +356,10 @@ def _share(cpu: float, results: list[HostResult], failed: HostResult | None = No
     return [
         replace(result, cost=Cost(core_seconds=claim * scale)) for result, claim in zip(results, claims, strict=True)
     ]
+
+
+def _is_batch_doubtful(failure: Mapping[str, Any] | None, index: int, results: Sequence[HostResult]) -> bool:
+    """Returns whether a batch brought nothing to rely on: its first candidate failed, or its only result is doubtful."""
+    if failure is not None and index == 0:
+        return True
+    return len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
