@@ -359,7 +359,7 @@ def _share(cpu: float, results: list[HostResult], failed: HostResult | None = No
 
 
 def _is_batch_doubtful(failure: Mapping[str, Any] | None, index: int, results: Sequence[HostResult]) -> bool:
-    """Returns whether a batch brought nothing to rely on: its first candidate failed, or its only result is doubtful."""
+    """Returns whether no result of a batch is reliable: its first candidate failed, or its one result is doubtful."""
     if failure is not None and index == 0:
         return True
     return len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
