@@ -44,7 +44,7 @@ class _Process(MarkedProcess):
         self.connection, theirs = Pipe()
         with theirs:
             fds = [theirs.fileno()]
-            super().__init__("declaring", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
+            super().__init__("declaration_process", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
 
     def converse(self, seconds: int, *question: Any) -> tuple[bool, Any]:
         """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
