@@ -5,7 +5,7 @@ answer for a proposed text that did not become a candidate.
 
 Verdicts are computed again from the evidence and the stored gates, so that they do not depend on a verifier whose
 package has changed or is missing. Only the outlook of an open candidate in a priced campaign needs the verifiers; see
-`pricing.outlook`.
+`pricing.candidate_outlook`.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_the_figures_in_the_text_are_those_of_the_pictures(pictures: ModuleType)
 
 
 def test_the_reason_it_shows_is_one_that_the_driver_writes() -> None:
-    code = (ROOT / "sciagent" / "campaign" / "pricing" / "pricing.py").read_text(encoding="utf-8")
+    code = (ROOT / "sciagent" / "campaign" / "pricing" / "priced_scheduler.py").read_text(encoding="utf-8")
     for words in ("priced: {what}", "chance of a hit", "index {purchase.index:.3g} at price", "% of the budget"):
         assert words in code
 

@@ -1,8 +1,8 @@
 """The plan of a campaign before it starts: expected hits within the budget, and the worth of each rung, with ranges.
 
 A rung's correlation with an objective is taken from the law of an earlier campaign with the same rungs, or from the
-verifier's declaration; otherwise it is a wide range. `planning.buying` computes the purchases. The worth of a rung is
-the number of hits with it minus the number without it, for the same budget.
+verifier's declaration; otherwise it is a wide range. `planning.optimal_purchases` computes the purchases. The worth of
+a rung is the number of hits with it minus the number without it, for the same budget.
 """
 
 from __future__ import annotations

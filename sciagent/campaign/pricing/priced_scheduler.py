@@ -30,9 +30,7 @@ INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; lower than t
 SHARE_OF_REEVALUATION = 0.05  # share of time for evaluating candidates again while workers are busy
 SHARE_OF_EVALUATION = 0.1  # share of time for evaluating candidates while workers wait for it
 SLOW_SECONDS = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
-CANDIDATES_PER_VERIFICATION = (
-    10  # expected candidates, without a limit on proposals, over the number that could all be verified
-)
+CANDIDATES_PER_VERIFICATION = 10  # candidates expected, where proposals have no limit, for each that can be verified
 N_FURTHER = 512  # purchases that are tried at a time when those above them in the ranking exceed the budget
 LEAST_PAYOFF = 1e-4  # expected payoff below which a candidate is not worth a job
 LEAST_INDEX = 1e-12  # payoff per cost below which a candidate is not worth a job, also while the price is 0

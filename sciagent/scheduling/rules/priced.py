@@ -370,7 +370,8 @@ class Priced:
         self.value = np.concatenate([self.value, unknown])
 
     def _evaluate_some(self, pool: CandidatePool, is_refitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
-        """Evaluates the open candidates that `scheduling.indices` selects, and sets the predicted index of the others.
+        """Evaluates the open candidates that `scheduling.candidate_indices` selects, and predicts the others' index.
+
         Returns the selection and its groups by law. is_refitted: whether hyper-parameters were refitted."""
         open_rows = pool.open
         old_index = self.index[open_rows]

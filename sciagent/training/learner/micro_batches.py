@@ -24,7 +24,7 @@ from sciagent.training.settings import LearnerConstants
 ALL_ALLOWED = -1  # a word of 32 bits, all of them set
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
 """Returns (n, words) bits: the tokens that the schema of an answer allowed at each of its n places, as
-`agent.policies.constrained.packed` writes them. The second argument holds the n ids of the answer."""
+`agent.policies.schema_tokens.packed` writes them. The second argument holds the n ids of the answer."""
 
 
 @dataclass(frozen=True)
