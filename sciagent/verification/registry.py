@@ -137,13 +137,13 @@ def provider(name: str) -> str:
     """Returns `package version` of the distribution that offers the verifier."""
     if name in _defined:
         return _defined[name].package
-    return _distribution(name)
+    return _distribution(_points()[name])
 
 
 @cache
-def _distribution(name: str) -> str:
-    """Returns `NAME VERSION` of the package that provides the verifier."""
-    dist = getattr(_points()[name], "dist", None)
+def _distribution(point: EntryPoint) -> str:
+    """Returns `NAME VERSION` of the package that has the entry point."""
+    dist = getattr(point, "dist", None)
     return f"{dist.name} {dist.version}" if dist else "unknown"  # each reads and parses the metadata of the package
 
 

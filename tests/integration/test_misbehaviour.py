@@ -148,7 +148,7 @@ def nothing_left(mark: str) -> None:
         for process in psutil.process_iter():
             try:
                 marked = process.environ().get("SCIAGENT_TEST_MARK") == mark and process.pid not in spared
-                if marked and not any(part.endswith(".declaring") for part in process.cmdline()):
+                if marked and not any(part.endswith(".declaration_process") for part in process.cmdline()):
                     left.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
