@@ -145,7 +145,7 @@ NONE = "-"  # in a cell without a number
 
 
 def parts(answer: ShownGuards) -> Iterator[Part]:
-    """Yields the parts. Columns of a control or of an index are left out if there is none."""
+    """Yields the guards as text. Columns of a control, or of an index, are left out if no policy has one."""
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
     columns = ["policy", "episodes", "reward"]
     if any(policy.control for policy in answer.policies):
@@ -170,7 +170,7 @@ def parts(answer: ShownGuards) -> Iterator[Part]:
         yield Paragraph("no alarm")
 
 
-CONTROL = ("payoff", "control", "gap", "growth")
+CONTROL = ("payoff", "control", "gap", "growth")  # columns of the control
 
 
 def _exploits(policy: PolicyGuards) -> dict[str, str]:

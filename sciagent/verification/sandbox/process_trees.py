@@ -37,8 +37,8 @@ def _prctl(option: int, value: int) -> None:
 def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
     """Returns the file descriptors that become readable, or closed at the other end, within `seconds`.
 
-    seconds: the longest wait; None for no limit.
-    `select.select` accepts no descriptor above 1,023, and many workers need more.
+    seconds: the longest wait; None for no limit. `select.select` is not used, since it accepts no descriptor above
+    1,023, and many workers need more.
     """
     poll = select.poll()
     for fd in fds:
