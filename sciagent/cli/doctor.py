@@ -239,12 +239,13 @@ def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int
     site = load_site(profile)
     result = checking.check(site, Need(seconds, memory, cores, gpus))
     asked = result.request
+    request = None if asked is None else {**vars(asked), "partition": asked.partition.name}
     answer = {
         "site": site.site,
         "ok": not result.faults,
         "faults": result.faults,
         "partitions": result.partitions,
-        "request": asked and {**vars(asked), "partition": asked.partition.name},
+        "request": request,
         "slurm": result.rehearsal,
     }
     lines = []

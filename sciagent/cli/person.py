@@ -330,7 +330,8 @@ def _put_head(ledger: Ledger, json: bool) -> None:
         last = trail.head(connection)
     entry = last.id if last else 0
     hash_ = last.hash if last else trail.FIRST
-    put_answer({"entry": entry, "hash": hash_, "at": last and last.at}, json, [Line(f"{hash_} (entry {entry})")])
+    at = last.at if last else None
+    put_answer({"entry": entry, "hash": hash_, "at": at}, json, [Line(f"{hash_} (entry {entry})")])
 
 
 def _export_trail(ledger: Ledger, output: Path | None) -> None:
