@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sciagent.campaign.people.verifying import AddedCandidate
     from sciagent.chemistry.subjects.base import Subject
 
+MAX_TEXT = 80  # characters of a candidate's text in a line
+MAX_FAULTS = 50  # faults of a file that are printed
+KEY_DIGITS = 12  # digits of a candidate's key in a line
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 
 
@@ -50,9 +53,8 @@ def add(
     entered = Campaign.open(campaign, open_ledger(ledger))
     rows = []
     counts = {"new": 0, "duplicate": 0, "refused": 0}
-    for added in entered.entering(
-        _given(subject_of(entered.spec.subject), candidates or [], file, column), reason, as_who
-    ):
+    proposals = _proposals(subject_of(entered.spec.subject), candidates or [], file, column)
+    for added in entered.entering(proposals, reason, as_who):
         counts[added.status] += 1
         if json:
             rows.append(vars(added))
@@ -66,18 +68,23 @@ def add(
         raise typer.Exit(Exit.FAILED)
 
 
-def _given(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
+def _proposals(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
+    """Yields the candidates of the command line, then the candidates of the file."""
     yield from map(ProposalIn, structures(texts))
     if file is not None:
         yield from (ProposalIn(record.text, names=record.names) for record in subject.records(file, column))
 
 
 def _line(added: AddedCandidate) -> str:
-    text = added.text[:80] or "(nothing)"
+    text = added.text[:MAX_TEXT] or "(nothing)"
     if added.status == "refused":
         return f"refused    {text}: {added.reason}: {added.detail}"
-    stands = f"{added.standing}" + (f" ({added.reason}: {added.detail})" if added.reason else "")
-    return f"{'new' if added.status == 'new' else 'there':<10} {(added.key or '')[:12]}  {text}: {stands}"
+    standing = str(added.standing)
+    if added.reason:
+        standing += f" ({added.reason}: {added.detail})"
+    status = "new" if added.status == "new" else "there"
+    short_key = (added.key or "")[:KEY_DIGITS]
+    return f"{status:<10} {short_key}  {text}: {standing}"
 
 
 def import_(
@@ -163,7 +170,7 @@ def import_(
         keep=keep,
         costs=pairs("--cost", cost or [], "RESOURCE=NUMBER or RESOURCE=COLUMN"),
     )
-    for fault in report.faults[:50]:
+    for fault in report.faults[:MAX_FAULTS]:
         say(f"left out: {fault}")
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
@@ -194,7 +201,7 @@ def _load_old(
     who: str,
     json: bool,
 ) -> None:
-    """Takes old values as answers of a rung that people do. why: reason for values that differ from those known."""
+    """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people.verifying import add as add_candidates
     from sciagent.lab import old_values
@@ -202,20 +209,23 @@ def _load_old(
     built = open_for_people(open_ledger(ledger), campaign)
     old = old_values.read_old(built, rung, file, columns, structures_column)
     added = list(add_candidates(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
-    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
-    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
-    for fault in done.faults[:50]:
+    keys_by_text = {candidate.text: candidate.key for candidate in added if candidate.key}
+    loaded = old_values.load(built, old, keys_by_text, who, why)
+    refused = [candidate for candidate in added if not candidate.key]
+    loaded.faults += [f"{each.text[:MAX_TEXT]}: {each.reason}: {each.detail}" for each in refused]
+    for fault in loaded.faults[:MAX_FAULTS]:
         say(f"left out: {fault}")
-    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
-    put_answer(vars(done), json, [Line(note)], *next_step(built.row.hosted, campaign))
+    counts = f"{loaded.recorded} recorded, {loaded.known} known already, {len(loaded.faults)} left out"
+    note = f"{loaded.rows} rows: {counts}"
+    put_answer(vars(loaded), json, [Line(note)], *next_step(built.row.hosted, campaign))
 
 
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
-    """Returns the columns that --value and --uncertainty name."""
+    """Returns the columns that --value and --uncertainty name. Raises UsageError."""
     from sciagent.domain.display_units import Column
     from sciagent.domain.properties import properties
 
-    spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
+    uncertainty_by_column = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
     columns = []
     for text in values:
         match = _VALUE.fullmatch(text)
@@ -226,7 +236,7 @@ def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         if match["unit"] is None and prop.unit != "1":
             way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
             raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")
-        columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
-    if spread:
-        raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
+        columns.append(Column(name, match["property"], match["unit"], uncertainty_by_column.pop(name, None)))
+    if uncertainty_by_column:
+        raise UsageError(f"--uncertainty names {', '.join(uncertainty_by_column)}, which no --value has")
     return columns

@@ -89,11 +89,11 @@ def _driver(status: CampaignCounts, words: Words) -> str:
         return f"go on with: sciagent resume {name}"
     if state == "waiting":
         return f"what is to be measured: sciagent lab list --campaign {name}; after an answer: sciagent resume {name}"
-    return f"{_way_on(status, words)}sciagent resume {name}"
+    return f"{_before_resume(status, words)}sciagent resume {name}"
 
 
-def _way_on(status: CampaignCounts, words: Words) -> str:
-    """Returns what comes before `sciagent resume` for a campaign that has ended."""
+def _before_resume(status: CampaignCounts, words: Words) -> str:
+    """Returns the words, for a campaign that has ended, that stand before the command `sciagent resume NAME`."""
     from sciagent.domain.states import NOTHING_LEFT, CampaignState
 
     name = status.campaign
@@ -183,8 +183,10 @@ def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
         yield Paragraph(message["content"])
     for turn in episode["turns"]:
         message = turn["message"] or {}
-        used = turn["sampling"] or {}
-        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+        sampling = turn["sampling"] or {}
+        tokens = ""
+        if "output_tokens" in sampling:
+            tokens = f", {sampling['output_tokens']} tokens in {sampling['seconds']:.1f} s"
         yield Paragraph("", 0)
         yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
         for name, style in (("thinking", "italic dim"), ("content", "")):
@@ -276,11 +278,17 @@ def compare(
 
     with open_ledger(ledger).read() as connection:
         comparison = compared(connection, campaigns.get(connection, first), campaigns.get(connection, second))
-    parts = (_asked(comparison), _totals(comparison), [_funnel(comparison)], _hits(comparison), _values(comparison))
+    parts = (
+        _differences(comparison),
+        _totals(comparison),
+        [_funnel(comparison)],
+        _hits(comparison),
+        _values(comparison),
+    )
     put_answer(comparison, json, chain.from_iterable(parts))
 
 
-def _asked(comparison: Comparison) -> Iterator[Part]:
+def _differences(comparison: Comparison) -> Iterator[Part]:
     first, second = comparison.campaigns
     lines = comparison.differences
     yield Paragraph(f"{first} -> {second}", 0)
@@ -316,7 +324,8 @@ def _funnel(comparison: Comparison) -> Table:
     table = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
     for pair in comparison.rungs:
         label = " / ".join(dict.fromkeys(name for name in pair.rungs if name))
-        mark = "" if pair.same_calculation or None in pair.rungs else " (another calculation)"
+        is_in_both = None not in pair.rungs
+        mark = " (another calculation)" if is_in_both and not pair.same_calculation else ""
         cells: list[str] = []
         for counts in pair.counts:
             if counts is None:

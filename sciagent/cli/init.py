@@ -106,9 +106,9 @@ def schema(
         put_json(values.json_schema(answers[of]))
 
 
-_EDITOR = "# yaml-language-server:"
-_DATA = {".csv", ".smi", ".sdf", ".cif", ".xy", ".gz", ".yml"}
-_STRUCTURES = "structures it starts from, or reads"
+_EDITOR = "# yaml-language-server:"  # begins the line that tells an editor the schema
+_DATA = {".csv", ".smi", ".sdf", ".cif", ".xy", ".gz", ".yml"}  # endings of data files that a campaign may name
+_STRUCTURES = "structures it starts from, or reads"  # what the README says of a data file that _CONTENTS lacks
 _CONTENTS = {".yml": "the rubric that it is judged by", ".xy": "the measured powder pattern"}
 
 
@@ -139,11 +139,12 @@ def templates() -> dict[str, Template]:
     by_name = {}
     for path in sorted(templates_folder().glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
-        words = re.findall(r"[\w.-]+", re.sub("#.*", "", text))
-        beside = (path.with_name(word) for word in dict.fromkeys(words) if Path(word).suffix in _DATA)
+        without_comments = re.sub("#.*", "", text)
+        words = dict.fromkeys(re.findall(r"[\w.-]+", without_comments))  # each once, in order
+        possible_files = (path.with_name(word) for word in words if Path(word).suffix in _DATA)
         description = " ".join(str(YAML(typ="safe", pure=True).load(text).get("description", "")).split())
-        named = tuple(file for file in beside if file.is_file())
-        by_name[path.stem] = Template(path.stem, path, description, named)
+        data_files = tuple(file for file in possible_files if file.is_file())
+        by_name[path.stem] = Template(path.stem, path, description, data_files)
     return by_name
 
 
@@ -262,6 +263,7 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
     if rung.is_terminal:
         return rung.rung, amount, "", "", "", "decides"
     tells = [tell for tell in rung.tells if tell.kind != "nothing"]
+    # A rung that decides a property has the correlation 1.
     ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
     kinds = "\n".join(tell.kind for tell in tells)
     return rung.rung, amount, ranges, kinds, brings(rung.delta) or "–", rung.verdict or ""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.job_lists import JobRow
 
-GAVE_UP = ("failed", "quarantined")
-MAX_BULK = 10_000
+GAVE_UP = ("failed", "quarantined")  # states of the jobs that `retry --campaign` tries again by default
+MAX_BULK = 10_000  # jobs that one call of `retry --campaign` tries again
 WIDE = 110  # width in characters of a terminal that has room for all columns
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
@@ -134,22 +134,21 @@ def retry(
     named = not campaign
     retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
     changes = list(chain.from_iterable(retried))
-    again = sum(bool(change.done) for change in changes)
+    n_retried = len([change for change in changes if change.done])
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
-    notes += [driver_line(opened, name) for name in chosen if again]
-    put_answer(
-        {"queued": again, "left": len(changes) - again, "jobs": changes}, json, _retried(changes, again, named), *notes
-    )
+    notes += [driver_line(opened, name) for name in chosen if n_retried]
+    answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes}
+    put_answer(answer, json, _retried(changes, n_retried, named), *notes)
     _fail_if_nothing_changed(changes)
 
 
-def _retried(changes: Sequence[JobChange], again: int, named: bool) -> Iterator[Line]:
-    """Yields the lines on a retry. again: number of retried jobs. named: whether to list the retried jobs."""
+def _retried(changes: Sequence[JobChange], n_retried: int, named: bool) -> Iterator[Line]:
+    """Yields the lines on a retry. named: whether to list the retried jobs; jobs left as they are always are."""
     for change in changes:
         if named or change.why:
             yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
-    left = len(changes) - again
-    yield Line(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
+    n_left = len(changes) - n_retried
+    yield Line(f"{n_retried} to be tried again" + (f", {n_left} left as they are" if n_left else ""))
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
@@ -189,11 +188,13 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
 def _state(job: JobRow, wide: bool) -> str:
     if job.cancel_requested and job.state == "running":
         return "cancelling"
-    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
+    if wide and job.queue and job.state == "queued":
+        return f"queued at {job.queue}"
+    return job.state
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
-    """Returns the states of these names. Raises UnknownNameError for a state that is not allowed."""
+    """Returns the states with the given names. Raises UnknownNameError for a state that is not allowed."""
     for name in given:
         if name not in allowed:
             raise UnknownNameError("state", name, allowed)
@@ -201,7 +202,7 @@ def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]
 
 
 def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -> list[int]:
-    """Returns the ids of the rungs with that label in these campaigns. Raises UnknownNameError without any."""
+    """Returns the ids of the rungs with the label in the campaigns. Raises UnknownNameError if no campaign has one."""
     from sciagent.store.campaign_state import campaigns
 
     ladders = [rung for id_ in campaign_ids for rung in campaigns.all_rungs(connection, id_)]
@@ -212,7 +213,7 @@ def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -
 
 
 def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, list[int]]:
-    """Returns {campaign: ids of its jobs in these states}."""
+    """Returns {campaign: ids of its jobs in the states}; empty without such jobs. Raises UnknownNameError."""
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
@@ -245,7 +246,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
 
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
-    """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError without any."""
+    """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError if there are none."""
     from sciagent.api.opening import pick_campaign
     from sciagent.campaign.people.cancelling import CANCELLABLE
     from sciagent.campaign.people.find_candidate import resolve

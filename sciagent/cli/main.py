@@ -89,7 +89,7 @@ class Root(TyperGroup):
 
 
 def loaded(name: str) -> TyperGroup:
-    """Returns the commands of a group that is imported when it is called. Raises UsageError as `plugin`."""
+    """Returns the commands of a group that is imported when it is called. Raises UsageError as `plugin` does."""
     if name in LATE:
         return get_group(import_module(LATE[name]).app)
     return plugin(name)
@@ -254,7 +254,7 @@ def _root(
 
 @cache
 def command_line() -> Callable[[], Any]:
-    """Returns all commands, made once in a process, which takes a tenth of a second."""
+    """Returns the command line with all commands. It is made once in a process, since that takes 0.1 s."""
     return get_command(app)
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from sciagent.campaign.proposing.serving import McpEpisode
 
 
+BYTES_PER_PARAMETER = 4  # of a model with random weights, in float32
+
+
 def serve_model(
     model: str = typer.Argument(help="Of `sciagent models`, or the path of a Hugging Face folder."),
     more: list[str] | None = typer.Argument(None, metavar="[-- OPTIONS]", help="Options for vLLM, after --."),
@@ -54,17 +57,21 @@ def serve_model(
     if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
+    other_options = tuple(more or ())
     to_serve = server.model_to_serve(model)
-    base = server.base_card(to_serve, more or ())
+    base = server.base_card(to_serve, other_options)
     adapters = dict[str, Path]()
     cards = [base] if base.base_sha256 else []
     for name, folder in folders.items():
-        cards.append(served.adapter_card(name, Path(folder).expanduser(), base))
-        adapters[cards[-1].name] = Path(folder).expanduser()
+        adapter_folder = Path(folder).expanduser()
+        card = served.adapter_card(name, adapter_folder, base)
+        cards.append(card)
+        adapters[card.name] = adapter_folder
     interpreter = server.find_vllm(python.expanduser())
-    at = server.free_port(host, port)
-    others = tuple(more or ())
-    chosen = server.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, others)
+    free_port = server.free_port(host, port)
+    chosen = server.Options(
+        free_port, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, other_options
+    )
     call = server.arguments(interpreter, to_serve, chosen)
     environment = server.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
@@ -212,7 +219,8 @@ def _add_random_model(
 
     check_extra()
     model = add_random_model(name, texts, ModelShape(hidden_size, layers, vocabulary, context), seed, say)
-    put(f"{model.policy}  {model.size / 4e6:.3g} million parameters  {model.folder}")
+    millions = model.size / BYTES_PER_PARAMETER / 1e6
+    put(f"{model.policy}  {millions:.3g} million parameters  {model.folder}")
 
 
 def _list_models(json: bool) -> None:
@@ -223,8 +231,13 @@ def _list_models(json: bool) -> None:
     lines = []
     for model in installed:
         fault = model.fault()
-        more = {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}
-        answers.append(model.model_dump(mode="json") | more | {"fault": fault or None})
+        answer = model.model_dump(mode="json")
+        answer["folder"] = str(model.folder)
+        answer["sha256"] = model.sha256
+        answer["policy"] = model.policy
+        answer["bytes"] = model.size
+        answer["fault"] = fault or None
+        answers.append(answer)
         broken = f"  BROKEN: {fault}" if fault else ""
         lines.append(f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}{broken}")
     notes = [] if installed else ["no models here; `sciagent models smollm2` downloads smollm2"]

@@ -87,16 +87,18 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
                 for id_, role in roles[person.id].items():
                     campaign = EVERY_CAMPAIGN if id_ is None else campaigns.name_of(connection, id_)
                     role_by_campaign[campaign] = str(role)
-                texts = ["admin"] if person.is_admin else []
+                role_texts = ["admin"] if person.is_admin else []
                 for campaign, role_name in sorted(role_by_campaign.items()):
-                    texts.append(role_name if campaign == EVERY_CAMPAIGN else f"{role_name} in {campaign}")
+                    role_texts.append(role_name if campaign == EVERY_CAMPAIGN else f"{role_name} in {campaign}")
                 if person.disabled_at:
                     state = "disabled"
                 elif person.password_hash is None:
                     state = "invited"
                 else:
                     state = "active"
-                rows.append({"login": person.login, "name": person.name, "state": state, "roles": ", ".join(texts)})
+                rows.append(
+                    {"login": person.login, "name": person.name, "state": state, "roles": ", ".join(role_texts)}
+                )
             page = persons.listed(connection, page[-1].login)
     put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
 
@@ -196,13 +198,14 @@ def token(
 
 
 def _campaign(connection: Connection, name: str | None) -> int | None:
+    """Returns the id of the named campaign; None, which stands for all campaigns, without a name."""
     from sciagent.store.campaign_state import campaigns
 
     return None if name is None else campaigns.get(connection, name).id
 
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
-DRIVERS_END = 60  # seconds in which the dispatcher's drivers may end
+LOCAL = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine reaches
+DISPATCHER_END_SECONDS = 60  # time for the dispatcher and its drivers to end
 
 
 def serve(
@@ -261,18 +264,18 @@ def _has_people(ledger: Any) -> bool:
 
 @contextlib.contextmanager
 def _dispatcher(ledger: Ledger) -> Iterator[None]:
-    """Runs a dispatcher beside the server. It ends with the server, even if that is killed."""
+    """Runs a dispatcher beside the server. The dispatcher ends with the server, even if the server is killed."""
     from sciagent.verification.sandbox.process_trees import die_with
 
     command = [sys.executable, "-m", "sciagent", "dispatcher"]
-    end = functools.partial(die_with, os.getpid(), signal.SIGTERM)
-    process = subprocess.Popen(command, env=ledger.environment(), stdin=subprocess.DEVNULL, preexec_fn=end)
+    end_with_server = functools.partial(die_with, os.getpid(), signal.SIGTERM)
+    process = subprocess.Popen(command, env=ledger.environment(), stdin=subprocess.DEVNULL, preexec_fn=end_with_server)
     try:
         yield
     finally:
         process.terminate()
         try:
-            process.wait(DRIVERS_END)
+            process.wait(DISPATCHER_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
 
@@ -294,7 +297,8 @@ def audit(
     The exit code is 1 then. Whoever owns the database can write the whole chain anew. So note the hash of `audit
     --head` elsewhere.
     """
-    if head + export + (since is not None) > 1:
+    chosen = [head, export, since is not None]
+    if sum(chosen) > 1:
         raise UsageError("--since, --head and --export exclude each other")
     if output is not None and not export:
         raise UsageError("--output belongs to --export")
@@ -313,7 +317,8 @@ def _check_trail(ledger: Ledger, since: str | None, json: bool) -> None:
     with ledger.read() as connection:
         done = trail.check(connection, since)
     said = f"{done.entries} entries fit; the last hash is {done.head}"
-    put_answer(vars(done), json, [Line(done.fault, "bold red") if done.fault else Line(said)])
+    line = Line(done.fault, "bold red") if done.fault else Line(said)
+    put_answer(vars(done), json, [line])
     if done.fault:
         raise typer.Exit(Exit.FAILED)
 
@@ -325,7 +330,8 @@ def _put_head(ledger: Ledger, json: bool) -> None:
         last = trail.head(connection)
     entry = last.id if last else 0
     hash_ = last.hash if last else trail.FIRST
-    put_answer({"entry": entry, "hash": hash_, "at": last and last.at}, json, [Line(f"{hash_} (entry {entry})")])
+    at = last.at if last else None
+    put_answer({"entry": entry, "hash": hash_, "at": at}, json, [Line(f"{hash_} (entry {entry})")])
 
 
 def _export_trail(ledger: Ledger, output: Path | None) -> None:

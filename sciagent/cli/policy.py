@@ -85,14 +85,15 @@ def _put_policies(listed: Sequence[ListedPolicy], json: bool) -> None:
 
 
 def _sentence(change: ChangedRole) -> str:
-    return f"{change.role} is {change.policy}" + (f"; before, it was {change.before}" if change.before else "")
+    """Returns a sentence on the policy that a role points to now, and on the one before."""
+    before = f"; before, it was {change.before}" if change.before else ""
+    return f"{change.role} is {change.policy}{before}"
 
 
 def _policy_parts(answer: ShownPolicy) -> Iterator[Part]:
     policy = answer.policy
-    yield Paragraph(
-        f"{policy.policy}  {policy.source}" + (f"  roles: {', '.join(policy.roles)}" if policy.roles else "")
-    )
+    roles = f"  roles: {', '.join(policy.roles)}" if policy.roles else ""
+    yield Paragraph(f"{policy.policy}  {policy.source}{roles}")
     if answer.parents:
         yield Paragraph(f"trained by {policy.training}, from {', which is from '.join(answer.parents)}")
     if answer.recipe:
@@ -157,9 +158,9 @@ def evaluate(
         raise typer.Exit(Exit.FAILED)
 
 
-def _show_campaign(campaign: EvaluatedCampaign, done: int, of: int) -> None:
+def _show_campaign(campaign: EvaluatedCampaign, n_done: int, n_campaigns: int) -> None:
     hits = f"{campaign.hits} hits of {campaign.verifications}"
-    say(f"{done}/{of} {campaign.campaign}: {hits}, {campaign.core_seconds:.1f} core-seconds")
+    say(f"{n_done}/{n_campaigns} {campaign.campaign}: {hits}, {campaign.core_seconds:.1f} core-seconds")
 
 
 def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
@@ -172,9 +173,8 @@ def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
         table.add_row(name, str(arm.hits), by_verification, by_second, str(arm.scaffolds), scaffolds, valid)
     yield table
     if answer.differences:
-        table = plain_table(
-            "Differences", "arm", "minus", *(columns[1], columns[2], "scaffolds"), left=["arm", "minus"]
-        )
+        compared = ("per verification", "per core-second", "scaffolds")
+        table = plain_table("Differences", "arm", "minus", *compared, left=["arm", "minus"])
         for each in answer.differences:
             intervals = (each.hits_per_verification, each.hits_per_core_second, each.scaffolds_per_verification)
             table.add_row(each.arm, each.minus, *map(interval_text, intervals))

@@ -126,14 +126,15 @@ def _shown(answer: ShownRewards) -> Iterator[Part]:
 
 
 def _turns(episode: RewardedEpisode) -> Iterator[tuple[str, ...]]:
-    group = "" if episode.group is None else f"{episode.group}.{episode.sibling}"
-    first = str(episode.episode), group, number(episode.outcome)
+    """Yields a row for each turn; the cells of the episode stand in the first row only."""
+    sibling = "" if episode.group is None else f"{episode.group}.{episode.sibling}"
+    episode_cells = (str(episode.episode), sibling, number(episode.outcome))
     if not episode.turns:
-        yield (*first, "", "", "", "", "")
-    for place, turn in enumerate(episode.turns):
+        yield (*episode_cells, "", "", "", "", "")
+    for turn in episode.turns:
         numbers = number(turn.reward), number(turn.to_go), number(turn.advantage)
-        episode_cells = first if place == 0 else ("", "", "")
         yield (*episode_cells, str(turn.turn), *numbers, str(len(turn.candidates)))
+        episode_cells = ("", "", "")
 
 
 def number(value: float | None) -> str:
@@ -145,7 +146,7 @@ NONE = "-"  # in a cell without a number
 
 
 def parts(answer: ShownGuards) -> Iterator[Part]:
-    """Yields the parts. Columns of a control or of an index are left out if there is none."""
+    """Yields the guards as text. Columns of a control, or of an index, are left out if no policy has one."""
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
     columns = ["policy", "episodes", "reward"]
     if any(policy.control for policy in answer.policies):
@@ -170,27 +171,31 @@ def parts(answer: ShownGuards) -> Iterator[Part]:
         yield Paragraph("no alarm")
 
 
-CONTROL = ("payoff", "control", "gap", "growth")
+CONTROL = ("payoff", "control", "gap", "growth")  # columns of the control
 
 
 def _exploits(policy: PolicyGuards) -> dict[str, str]:
+    """Returns a row of the first table, by column."""
     control = policy.control
     promise = policy.promise
-    numbers = [control.reward, control.control, control.gap, control.growth] if control else [None] * len(CONTROL)
     return {
         "policy": policy.label,
         "episodes": str(policy.episodes),
         "reward": with_error(policy.reward),
-        **dict(zip(CONTROL, map(with_error, numbers), strict=True)),
+        "payoff": with_error(control.reward if control else None),
+        "control": with_error(control.control if control else None),
+        "gap": with_error(control.gap if control else None),
+        "growth": with_error(control.growth if control else None),
         "index": with_error(promise.index if promise else None),
     }
 
 
 def _diversity(policy: PolicyGuards) -> Iterator[str]:
-    known = policy.diversity
-    yield NONE if known.scaffolds is None else f"{known.scaffolds:.1f}"
-    yield with_error(known.distance)
-    for share in (known.repeats, known.refused):
+    """Yields the cells of the second table from the column of the scaffolds on."""
+    diversity = policy.diversity
+    yield NONE if diversity.scaffolds is None else f"{diversity.scaffolds:.1f}"
+    yield with_error(diversity.distance)
+    for share in (diversity.repeats, diversity.refused):
         yield NONE if share is None else f"{share:.0%}"
 
 

@@ -40,7 +40,7 @@ NoReportOption = Annotated[
 ]
 
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # time between two looks at a submitted campaign
 NOT_DRIVEN = (
     "nothing drives it yet; start one of: sciagent serve (with pages for people), sciagent dispatcher (without)"
 )
@@ -115,22 +115,26 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
     hand_in(opened, name, who)
     with opened.read() as connection:
         driver = campaigns.driver_of(connection, campaigns.get(connection, name).id)
-        served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
+        dispatchers = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
+    is_driven = driver is not None and driver.alive
     lines = [f"submitted {name}; see: sciagent status {name}"]
-    if driver and driver.alive:
+    if driver is not None and driver.alive:
         lines.append(f"process {driver.pid} on {driver.host} drives it already")
-    elif not served:
+    elif not dispatchers:
         lines.append(NOT_DRIVEN)
     if wait:
         say("\n".join(lines))
         _follow(submitted, json)
     else:
-        answer = {"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)}
+        answer = {"campaign": name, "dispatchers": len(dispatchers), "driven": is_driven}
         put_answer(answer, json, map(Line, lines))
 
 
 def _follow(campaign: Campaign, json: bool) -> None:
-    """Shows the progress until the campaign ends; exit codes are those of `sciagent run`. Ctrl-C ends only the view."""
+    """Shows the progress until the campaign ends. Ctrl-C ends only the view.
+
+    Raises typer.Exit with the exit codes of `sciagent run`.
+    """
     from sciagent.api.progress import Progress
     from sciagent.execution.worker.worker_slot import patiently
     from sciagent.store.campaign_state import campaigns
@@ -201,14 +205,14 @@ def _drive(
         say(spec.safety_note)
     name = campaign.name
     target = None if no_report else checked(report or Path(f"{name}.report.html"))
-    hush = quiet or json
-    if not hush:
+    is_quiet = quiet or json
+    if not is_quiet:
         begins = "starting" if entered.entry is EntryKind.CREATED else "going on with"
         say(f"{begins} {name}: {plural(len(spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
         say(_who_proposes(spec))
         for line in (*entered.left_out, *entered.calibrations):
             say(line)
-    progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
+    progress = Progress(campaign.ledger.store, name, is_quiet, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
     conclude(progress, campaign, status, target, json)
 

@@ -30,7 +30,8 @@ KINDS = {
     "foreign": "scratch folders that another host has left for a week",
     "checkpoint": "checkpoints of jobs that are over",
 }
-MAX_SHOWN = 1000
+MAX_SHOWN = 1000  # items of a list
+FEW_FILES = 10  # so many unnamed files are removed without --mine, however few files are named
 
 
 def gc(
@@ -58,7 +59,8 @@ def gc(
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
     total = sum(map(sum, sizes.values()))
     unnamed = len(sizes["unnamed"])
-    if delete and not mine and unnamed > max(10, n_named):
+    is_mostly_unnamed = unnamed > max(FEW_FILES, n_named)
+    if delete and not mine and is_mostly_unnamed:
         raise UsageError(
             f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
@@ -87,9 +89,9 @@ def gc(
 
 def _totals(sizes: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """Yields a line for each kind of waste that was found. sizes: in bytes, by kind."""
-    for kind, each in sizes.items():
-        if each:
-            yield f"{len(each):>7}  {decimal(sum(each)):>9}  {KINDS[kind]}"
+    for kind, kind_sizes in sizes.items():
+        if kind_sizes:
+            yield f"{len(kind_sizes):>7}  {decimal(sum(kind_sizes)):>9}  {KINDS[kind]}"
 
 
 def _items(waste_items: Sequence[Waste]) -> list[Mapping[str, str | int]]:

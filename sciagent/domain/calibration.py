@@ -14,8 +14,14 @@ from sciagent.domain.quantities import Quantity, convert, express
 
 FEWEST = 8
 """Smallest number of molecules for a fit."""
-CLEAR = 2.0
-"""Number of standard errors by which a gain is above chance."""
+CLEAR_STANDARD_ERRORS = 2.0
+"""A mean gain above this many of its standard errors is taken to be more than chance."""
+LEAST_RELATIVE_SPREAD = 1e-12
+"""Computed values whose sum of squared deviations, divided by their squared mean, is not larger are all alike."""
+LEAST_SCALE = 1e-6
+"""Replaces a mean of computed values that is smaller, in the test whether they are all alike."""
+MAX_LEVERAGE = 1 - 1e-9
+"""A molecule with a larger leverage decides the slope of a fit alone."""
 
 
 class FitKind(StrEnum):
@@ -71,7 +77,7 @@ class Fit:
     error_without: float
     """Mean absolute error of the computed values themselves."""
     is_used: bool = True
-    """Whether values are calibrated by it. Otherwise they stay as computed, since it would not help."""
+    """Whether values are calibrated by this fit. Otherwise they stay as computed, since the fit would not help."""
 
     def words(self) -> str:
         """Text for levels: `linear fit, n = 19`."""
@@ -80,14 +86,16 @@ class Fit:
     def sentence(self, rung: str, unit: str | None = None) -> str:
         """Returns a sentence with the line and its leave-one-out error, or on why the fit is not used.
 
-        rung: its label. unit: a unit of the property; None, or a unit that is no multiple of the canonical one: the
-        canonical unit.
+        rung: label of the rung. unit: the unit of the numbers in the sentence. The canonical unit replaces None and
+        a unit that is no multiple of the canonical one.
         """
         prop = properties()[self.property]
         if unit is None or prop.conversion(unit) is not None:
             unit = prop.unit
-        numbers = (self.intercept, self.mean_absolute_error, self.error_without)
-        intercept, error, without = (express(Quantity(number, prop.unit), prop, unit).value for number in numbers)
+        intercept, error, without = (
+            express(Quantity(number, prop.unit), prop, unit).value
+            for number in (self.intercept, self.mean_absolute_error, self.error_without)
+        )
         tail = "" if unit == "1" else f" {unit}"
         if not self.is_used:
             gain = "would not help" if error >= without else "would gain no more than chance"
@@ -115,9 +123,11 @@ class Fit:
     def uncertainty(self, repeatability: float | None) -> float:
         """Returns the standard uncertainty of a calibrated value, in the canonical unit.
 
-        u**2 = (slope * repeatability)**2 + e**2, with the root mean square leave-one-out error e. So it holds the
-        method's error on molecules like those of the fit. An unknown repeatability counts as 0. The result is slightly
-        too large, since e holds the repeatability of the fitted molecules as well.
+        u**2 = (slope * repeatability)**2 + e**2, with the root mean square leave-one-out error e. So u includes the
+        method's error on molecules that are like the fitted ones. An unknown repeatability counts as 0. The result is
+        slightly too large, since e includes the repeatability of the fitted molecules as well.
+
+        repeatability: standard uncertainty of the computed value, in the canonical unit.
         """
         return math.hypot(self.slope * (repeatability or 0.0), self.root_mean_square_error)
 
@@ -148,7 +158,7 @@ def in_use(fits: Fits) -> dict[str, Fit]:
 
 def calibrated(values: Iterable[Measured], fits: Fits) -> tuple[Measured, ...]:
     """Returns the values of a rung, calibrated where there is a fit of the property."""
-    return tuple(fits[m.property].measured(m) if m.property in fits else m for m in values)
+    return tuple(fits[value.property].measured(value) if value.property in fits else value for value in values)
 
 
 def calibrated_quantities(values: Mapping[str, Quantity], fits: Fits) -> dict[str, Quantity]:
@@ -163,7 +173,7 @@ def fitted(
 
     computed, measured: (n,) values of the same molecules, in the canonical unit. The leave-one-out error of a molecule
     is its residual divided by 1 - h, with its leverage h. The fit is used if it lowers the mean absolute error by more
-    than `CLEAR` standard errors of this gain: one that gains less may well do harm on other molecules
+    than `CLEAR_STANDARD_ERRORS` standard errors of this gain. A fit that gains less may well do harm on other molecules
     (`benchmarks/calibration`).
 
     Raises ValueError for fewer than `FEWEST` molecules, for computed values without spread, and for a slope that is not
@@ -172,28 +182,42 @@ def fitted(
     n = len(computed)
     if n < FEWEST:
         raise ValueError(f"{n} molecules; a fit needs {FEWEST}")
-    x = math.fsum(computed) / n
-    y = math.fsum(measured) / n
+    mean_computed = math.fsum(computed) / n
+    mean_measured = math.fsum(measured) / n
     slope = 1.0
-    spread = 0.0
+    squared_deviations = 0.0
     if kind is FitKind.LINEAR:
-        spread = math.fsum((c - x) ** 2 for c in computed)
-        if not spread > 1e-12 * max(abs(x), 1e-6) ** 2:
+        squared_deviations = math.fsum((c - mean_computed) ** 2 for c in computed)
+        scale = max(abs(mean_computed), LEAST_SCALE)
+        if not squared_deviations > LEAST_RELATIVE_SPREAD * scale**2:
             raise ValueError("the computed values are all alike")
-        slope = math.fsum((c - x) * (m - y) for c, m in zip(computed, measured, strict=True)) / spread
+        products = [(c - mean_computed) * (m - mean_measured) for c, m in zip(computed, measured, strict=True)]
+        slope = math.fsum(products) / squared_deviations
         if slope <= 0:
             raise ValueError(f"the measured values fall as the computed ones rise (slope {slope:.3g})")
-    intercept = y - slope * x
-    errors = []
+    intercept = mean_measured - slope * mean_computed
+    errors = []  # leave-one-out errors, by molecule
     for c, m in zip(computed, measured, strict=True):
-        leverage = 1 / n + ((c - x) ** 2 / spread if spread else 0.0)
-        if leverage > 1 - 1e-9:
+        leverage = 1 / n
+        if kind is FitKind.LINEAR:
+            leverage += (c - mean_computed) ** 2 / squared_deviations
+        if leverage > MAX_LEVERAGE:
             raise ValueError("a single molecule decides the slope")
         errors.append((m - slope * c - intercept) / (1 - leverage))
-    mean = math.fsum(map(abs, errors)) / n
-    root = math.sqrt(math.fsum(error * error for error in errors) / n)
-    plain = [abs(m - c) for c, m in zip(computed, measured, strict=True)]
-    without = math.fsum(plain) / n
-    gains = [before - abs(after) for before, after in zip(plain, errors, strict=True)]
-    is_used = math.fsum(gains) / n > CLEAR * stdev(gains) / math.sqrt(n)
-    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root, without, is_used)
+    mean_absolute_error = math.fsum(map(abs, errors)) / n
+    root_mean_square_error = math.sqrt(math.fsum(error * error for error in errors) / n)
+    errors_without = [abs(m - c) for c, m in zip(computed, measured, strict=True)]
+    gains = [before - abs(after) for before, after in zip(errors_without, errors, strict=True)]
+    standard_error_of_gain = stdev(gains) / math.sqrt(n)
+    return Fit(
+        property=property_name,
+        kind=kind,
+        measured_level=measured_level,
+        slope=slope,
+        intercept=intercept,
+        n=n,
+        mean_absolute_error=mean_absolute_error,
+        root_mean_square_error=root_mean_square_error,
+        error_without=math.fsum(errors_without) / n,
+        is_used=math.fsum(gains) / n > CLEAR_STANDARD_ERRORS * standard_error_of_gain,
+    )

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from sciagent.domain.evidence import content_hash
 
 MOLECULE_KIND = "molecule"
-"""The subject whose text is a SMILES, and the default of what states no subject."""
+"""The subject whose text is a SMILES; the default where no subject is stated."""
 
 
 def smiles_of(kind: str, text: str) -> str | None:
@@ -20,7 +20,7 @@ def smiles_of(kind: str, text: str) -> str | None:
 
 
 def structure_heading(kind: str) -> str:
-    """Returns the heading of a column with the texts of such candidates."""
+    """Returns the heading of a column with the texts of candidates. kind: their subject."""
     return "smiles" if kind == MOLECULE_KIND else "structure"
 
 
@@ -72,21 +72,31 @@ IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "
 
 
 def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str, ...]:
-    """Returns the column that looks like an identifier, or an empty tuple. structure: the column with the SMILES."""
-    spelled = {name.strip().casefold().replace(" ", "_"): name for name in reversed(header) if name != structure}
-    wanted = (*IDENTIFIERS, *(name for name in reversed(spelled) if name.endswith("_id")))
-    return tuple(spelled[name] for name in wanted if name in spelled)[:1]
+    """Returns the column that looks most like an identifier, or an empty tuple.
+
+    structure: the column with the SMILES. Of columns that differ only in spelling, the first counts.
+    """
+    columns_by_word: dict[str, str] = {}
+    for column in reversed(header):  # so that the first column of a word replaces the later ones
+        if column != structure:
+            word = column.strip().casefold().replace(" ", "_")
+            columns_by_word[word] = column
+    words_with_id = [word for word in reversed(columns_by_word) if word.endswith("_id")]
+    for word in (*IDENTIFIERS, *words_with_id):
+        if word in columns_by_word:
+            return (columns_by_word[word],)
+    return ()
 
 
 def identifier_text(names: Names) -> str:
-    """Returns the texts of the field that looks like an identifier, else of the first; empty without names."""
+    """Returns the texts of the field that looks like an identifier, else of the first field; empty without names."""
     return "; ".join(names[_identifier(list(names))]) if names else ""
 
 
 def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     """Returns the names as cells of a table: `name` for the identifier, and `name.FIELD` for each other field.
 
-    fields: those of the campaign. A candidate that stands twice in a file has both texts in one cell.
+    fields: the fields of the campaign's names. A candidate that stands twice in a file has both texts in one cell.
     """
     if not fields:
         return {}

@@ -1,6 +1,6 @@
 """The units that a campaign's author chose; every answer shows values in them. The ledger keeps canonical units.
 
-The author also chooses the units of columns in files with values that were measured or computed elsewhere.
+A `Column` states the unit of a column in a file with values that were measured or computed elsewhere.
 """
 
 from __future__ import annotations
@@ -68,12 +68,16 @@ def shown_spec(spec: Mapping[str, Any], units: Units) -> dict[str, Any]:
     return {
         **spec,
         "objectives": [_shown_objective(objective, units) for objective in spec.get("objectives", ())],
-        "ladder": [
-            rung
-            | {key: _shown_gate(rung.get(key, {}), units) for key in ("gate", "accept") if key == "gate" or key in rung}
-            for rung in spec.get("ladder", ())
-        ],
+        "ladder": [_shown_rung(rung, units) for rung in spec.get("ladder", ())],
     }
+
+
+def _shown_rung(rung: Mapping[str, Any], units: Units) -> Mapping[str, Any]:
+    """Returns the rung, which then always has a gate; `accept` only if the rung has it."""
+    shown = {**rung, "gate": _shown_gate(rung.get("gate", {}), units)}
+    if "accept" in rung:
+        shown["accept"] = _shown_gate(rung["accept"], units)
+    return shown
 
 
 def _shown_gate(gate: Mapping[str, Any], units: Units) -> Mapping[str, Any]:
@@ -111,7 +115,7 @@ def as_imported(measured: Measured) -> Measured:
 
 @dataclass(frozen=True)
 class Column:
-    """One column with values."""
+    """A column of a file with values of one property."""
 
     name: str
     property: str

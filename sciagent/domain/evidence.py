@@ -19,11 +19,13 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 
 NO_INPUTS = ""
+"""The hash of inputs of a result that has no inputs."""
 UNCERTAINTY_KIND = "uncertainty_kind"
-"""Key of the diagnostics under which a verifier says, by property, whose repeatability its uncertainties are."""
+"""Key of the diagnostics under which a verifier states the kind of each property's uncertainty."""
 MOLECULE = "molecule"
 CLASS = "class"
-"""Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule; that of its class."""
+"""Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule (MOLECULE), and the usual
+spread of molecules of its class (CLASS)."""
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -94,9 +96,9 @@ class Measured:
 
 
 def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[Measured, ...]:
-    """Returns the values with the kinds of their uncertainties. Exact values have none.
+    """Returns the values with the kinds of their uncertainties. A value without uncertainty gets no kind.
 
-    stated: what diagnostics have under UNCERTAINTY_KIND, {property: kind}; anything else states nothing."""
+    stated: the diagnostics' entry UNCERTAINTY_KIND, {property: kind}; a value of another form is ignored."""
     kinds = stated if isinstance(stated, Mapping) else {}
     values_with_kinds: list[Measured] = []
     for value in values:
@@ -167,25 +169,30 @@ class Finding:
 def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     """Returns one quantity from replicates in the same unit.
 
-    Exact values are pooled (see `pooled`). A bound beside them is left out unless their mean contradicts it; then it
-    enters as a value at the bound. Bounds on one side alone give the tightest bound. Bounds on both sides give their
-    middle, with the standard uncertainty of a uniform distribution between them. Raises ValueError without any."""
+    Exact values are pooled (see `pooled`). A bound beside exact values is left out unless their mean contradicts it;
+    then it enters as a value at the bound. Without exact values, bounds on one side give the tightest bound, and bounds
+    on both sides give their middle, with the standard uncertainty of a uniform distribution between them. Raises
+    ValueError without quantities."""
     if len(quantities) == 1:
         return quantities[0]
-    exact, below, above = (
-        [q for q in quantities if q.censoring is side] for side in (Censoring.NONE, Censoring.BELOW, Censoring.ABOVE)
-    )
+    exact = [q for q in quantities if q.censoring is Censoring.NONE]
+    below = [q for q in quantities if q.censoring is Censoring.BELOW]
+    above = [q for q in quantities if q.censoring is Censoring.ABOVE]
     n = sum(q.n for q in quantities)
     if not exact:
         return _pooled_bounds(below, above, n)
     mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
-    used = [*exact, *(q for q in below if q.value < mean), *(q for q in above if q.value > mean)]
+    contradicted = [q for q in below if q.value < mean] + [q for q in above if q.value > mean]
+    used = exact + contradicted
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
     return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=_pooled_kind(used, error))
 
 
 def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
-    """Returns whose spread a pooled uncertainty is: that of the replicates where it exceeds the propagated one."""
+    """Returns the kind of a pooled uncertainty.
+
+    It is MOLECULE where the scatter of the replicates exceeds the propagated uncertainty; else the replicates' kind, or
+    None if they have different ones. error: the pooled uncertainty."""
     kinds = {q.uncertainty_kind for q in used}
     stated = [q.uncertainty for q in used if q.uncertainty]
     propagated = 0.0
@@ -210,27 +217,36 @@ def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int)
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
     """Returns one pooled value per property and level. replicates: measured values of each replicate."""
-    alike: dict[tuple[str, Level], list[Measured]] = {}
+    groups: dict[tuple[str, Level], list[Measured]] = {}
     for values in replicates:
         for measured in values:
-            alike.setdefault((measured.property, measured.level), []).append(measured)
-    return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in alike.values())
+            groups.setdefault((measured.property, measured.level), []).append(measured)
+    pooled_values: list[Measured] = []
+    for group in groups.values():
+        quantity = pooled_quantity([measured.quantity for measured in group])
+        pooled_values.append(replace(group[0], quantity=quantity))
+    return tuple(pooled_values)
 
 
 def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:
     """Returns the mean and its standard uncertainty (None if unknown), in the unit of the values.
 
     If every value has a standard uncertainty, the mean is weighted by the inverse variances, and its uncertainty is the
-    larger of the propagated one and that of the scatter (Birge, Phys. Rev. 40, 207 (1932)). Otherwise it is the plain
-    mean with its standard error. Raises ValueError for no values."""
+    larger of the propagated one and the one from the scatter (Birge, Phys. Rev. 40, 207 (1932)). Otherwise the result
+    is the plain mean with its standard error. Raises ValueError for no values."""
     n = len(values)
     if not n:
         raise ValueError("nothing to pool")
     if n == 1:
         return values[0], errors[0]
-    known = [e for e in errors if e]
-    weights = [1 / e**2 for e in known] if len(known) == n else [1.0] * n
-    total = sum(weights)
-    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total
-    scatter = math.sqrt(sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True)) / ((n - 1) * total))
-    return mean, max(scatter, 1 / math.sqrt(total)) if len(known) == n else scatter
+    known_errors = [error for error in errors if error]
+    is_weighted = len(known_errors) == n
+    weights = [1 / error**2 for error in known_errors] if is_weighted else [1.0] * n
+    total_weight = sum(weights)
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total_weight
+    squared_deviations = sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True))
+    scatter = math.sqrt(squared_deviations / ((n - 1) * total_weight))
+    if not is_weighted:
+        return mean, scatter
+    propagated = 1 / math.sqrt(total_weight)
+    return mean, max(scatter, propagated)

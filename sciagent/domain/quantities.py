@@ -45,9 +45,9 @@ class Quantity:
     as_typed: str | None = None
     """Digits and unit as a person or a file gave them."""
     uncertainty_kind: str | None = field(default=None, compare=False)
-    """Whose spread the uncertainty is: `molecule` for that of conformers, seeds or replicates of this molecule, `class`
-    for the usual one of such molecules, `fit` for either together with the error of a calibration; None if the evidence
-    does not say. It is kept with the evidence's diagnostics, not with the value."""
+    """The origin of the uncertainty: `molecule` for the spread over conformers, seeds or replicates of this molecule,
+    `class` for the usual spread of similar molecules, `fit` for one of the two together with the error of a
+    calibration; None if the evidence does not say. It is kept with the evidence's diagnostics, not with the value."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -80,12 +80,12 @@ def show(value: float, uncertainty: float | None, unit: str, as_typed: str | Non
         return f"{digits}{tail}"
     if not uncertainty:
         return f"{value:.4g}{tail}"
-    places = -math.floor(math.log10(uncertainty))
+    places = -math.floor(math.log10(uncertainty))  # decimal places of the uncertainty's first digit
     if places <= 0:
         return f"{round(value, places):.0f} ± {round(uncertainty, places):.0f}{tail}"
     zero = "0." + "0" * places
     text = f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}"
-    return text.replace(f"-{zero} ", f"{zero} ")
+    return text.replace(f"-{zero} ", f"{zero} ")  # a value that rounds to zero has no sign
 
 
 def _typed_digits(as_typed: str | None, value: float) -> str:
@@ -124,8 +124,9 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
 
 def check_possible(quantity: Quantity, prop: Property) -> None:
     """Raises UnitError for a value, in the canonical unit, that the property cannot have."""
-    too_low = prop.low is not None and quantity.value < prop.low
-    if too_low or (prop.high is not None and quantity.value > prop.high):
+    is_too_low = prop.low is not None and quantity.value < prop.low
+    is_too_high = prop.high is not None and quantity.value > prop.high
+    if is_too_low or is_too_high:
         unit = "" if prop.unit == "1" else f" {prop.unit}"
         given = str(quantity)
         if quantity.as_typed and not _typed_digits(quantity.as_typed, quantity.value):  # typed in another unit
@@ -136,7 +137,7 @@ def check_possible(quantity: Quantity, prop: Property) -> None:
 
 
 def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
-    """Returns a quantity that is in the property's canonical unit in another of its units; the inverse of `convert`.
+    """Converts a quantity from the property's canonical unit to another of its units; the inverse of `convert`.
 
     A value without counterpart in that unit (the wavelength of an energy of 0) is returned as it is. Raises UnitError
     for a unit that the property does not take.
@@ -148,7 +149,9 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
     censoring = quantity.censoring
     if conversion is None:
         factor = conversion_factor(unit, prop)
-        return replace(quantity, value=quantity.value / factor, uncertainty=spread and spread / factor, unit=unit)
+        if spread is not None:
+            spread /= factor
+        return replace(quantity, value=quantity.value / factor, uncertainty=spread, unit=unit)
     try:
         value = _applied(conversion.inverse, (quantity.value,), unit, prop)
         slope = _applied(conversion.uncertainty, (value, 1.0), unit, prop)  # canonical units for one `unit`
@@ -156,7 +159,9 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
         return quantity
     if conversion.is_falling:
         censoring = _OPPOSITE[censoring]
-    return replace(quantity, value=value, uncertainty=spread and spread / slope, unit=unit, censoring=censoring)
+    if spread:  # an uncertainty of 0 stays 0 for any slope
+        spread /= slope
+    return replace(quantity, value=value, uncertainty=spread, unit=unit, censoring=censoring)
 
 
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:

@@ -1,7 +1,6 @@
-"""Text that is safe to store and to show: characters, lengths of time, http addresses. No other module replaces
-characters.
+"""Text that is safe to store and to show, lengths of time as text, the check of http addresses, and paragraphs.
 
-A length of time is short: `42 s`, `3 min`, `5 h`, `2 d`.
+No other module replaces characters. A length of time is short: `42 s`, `3 min`, `5 h`, `2 d`.
 """
 
 from __future__ import annotations
@@ -87,11 +86,11 @@ def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
 
 
 UNITS = ((172_800, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
-"""(least seconds, size in seconds, unit), longest first."""
+"""(shortest time shown in the unit, length of the unit, its symbol), both in seconds, longest first."""
 
 
 def duration(seconds: float) -> str:
-    """Returns a length of time in its unit."""
+    """Returns a length of time as text, such as `3 min`."""
     size, unit = _unit(seconds)
     return f"{seconds / size:.0f} {unit}"
 
@@ -107,7 +106,7 @@ def range_of(low: float, high: float) -> str:
 
 
 def ago(now: datetime, then: datetime | None) -> str:
-    """Returns the elapsed time as text; that of 0 seconds without `then`."""
+    """Returns the time from `then` to `now` as text; `0 s` if `then` is None or later than `now`."""
     if then is None:
         return duration(0.0)
     return duration(max(0.0, (now - then).total_seconds()))

@@ -31,7 +31,7 @@ from sciagent.store.views.candidates import (
 )
 from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, episode_proposals
 
-CHUNK = 500
+CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
 
 

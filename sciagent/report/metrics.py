@@ -40,7 +40,7 @@ class LedgerCollector:
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         up = 1
         metrics = list[Metric]()
         with self._one_at_a_time:
@@ -51,7 +51,7 @@ class LedgerCollector:
             except (sa.exc.SQLAlchemyError, LedgerError):
                 up = 0
         yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
-        took = time.monotonic() - begun
+        took = time.monotonic() - started_at
         yield GaugeMetricFamily("sciagent_scrape_duration_seconds", "What asking the ledger took.", took)
         yield from metrics
 
@@ -80,6 +80,7 @@ class LedgerCollector:
 
 
 def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, int], overview.Totals]:
+    """Returns the number of hits of a campaign, {state: number of its jobs}, and its totals."""
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
     return campaign_counts.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
@@ -126,7 +127,7 @@ def _workers(connection: Connection) -> list[Metric]:
 
 
 class WorkerCollector:
-    """Metrics of a worker's own process. ran: returns how many jobs it has run so far."""
+    """Metrics of a worker's own process. ran: returns the number of jobs that the worker has run so far."""
 
     def __init__(self, name: str, ran: Callable[[], int]) -> None:
         self._name = name
@@ -142,6 +143,7 @@ class WorkerCollector:
 
 
 def _resident(root: psutil.Process) -> int:
+    """Returns the resident memory of a process and its descendants, bytes."""
     resident = 0
     for process in (root, *root.children(recursive=True)):
         try:
@@ -160,4 +162,5 @@ def _counter(name: str, what: str, *labels: str) -> Any:
 
 
 def _seconds(now: datetime, then: datetime | None) -> float:
+    """Returns the seconds since `then`; 0 without `then`."""
     return 0.0 if then is None else max(0.0, (now - then).total_seconds())

@@ -1,11 +1,11 @@
-"""Tells what installed verifiers declare, and whether each can run on this machine: `sciagent verifiers` and `sciagent
-engines`.
+"""The declarations of the installed verifiers, and whether each verifier can run on this machine.
 
-`python -m sciagent.verification.availability` answers for the environment of that interpreter. The question, as JSON on
-its standard input, has the verifier's name and settings; the answer has its version, the hash of its settings, and what
-is missing.
+`sciagent verifiers` and `sciagent doctor` show both. A verifier may run in this environment or in one of its own. A
+verifier that fails to load is listed with its error.
 
-A verifier may run in this environment or in its own. One that fails to load is listed with its error.
+`python -m sciagent.verification.availability` answers for the environment of its interpreter. The question, as JSON on
+standard input, has the verifier's name and settings. The answer has the verifier's version, the hash of its settings,
+and what it lacks there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import inspect
 import json
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -41,24 +41,26 @@ def unavailable(verifier: BaseVerifier[Any]) -> str | None:
         if python is None:
             return _missing_here(verifier)
         settings = json.dumps(verifier.request_settings, sort_keys=True)
-        there = _asked(python, programs.inspect_once(python), verifier.name, settings)
+        answer = _answer_of(python, programs.inspect_once(python), verifier.name, settings)
     except SciagentError as error:
         return str(error)
-    if there["missing"] is not None:
-        return f"in the environment {verifier.runs_in}: {there['missing']}"
-    verifier_hash = type(verifier)(verifier.settings).settings_hash  # without the campaign, which it does not know
-    if (there["version"], there["settings_hash"]) != (verifier.version, verifier_hash):
+    if answer["missing"] is not None:
+        return f"in the environment {verifier.runs_in}: {answer['missing']}"
+    # The other environment does not know the campaign, so the hash here is made without it, too.
+    verifier_hash = type(verifier)(verifier.settings).settings_hash
+    if (answer["version"], answer["settings_hash"]) != (verifier.version, verifier_hash):
         return (
-            f"the environment {verifier.runs_in} has version {there['version']} of {verifier.name} or other defaults, "
+            f"the environment {verifier.runs_in} has version {answer['version']} of {verifier.name} or other defaults, "
             f"and this is version {verifier.version}; install the same packages in both"
         )
     return None
 
 
 def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
-    """Returns the interpreter that runs the verifier's jobs; None for that of this process.
+    """Returns the interpreter that runs the verifier's jobs; None for the interpreter of this process.
 
-    An environment that is not listed on this machine is no fault if this one has the engine. Raises UsageError."""
+    If the verifier's environment is not listed on this machine, this environment must have the engine. Raises
+    UsageError if it lacks it."""
     name = verifier.runs_in
     if name is None:
         return None
@@ -75,7 +77,9 @@ def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
 
 
 def missing_of(kind: type[BaseVerifier[Any]]) -> str | None:
-    """Returns what a verifier of default settings lacks on this machine. Without defaults the class itself is asked."""
+    """Returns what a verifier with default settings lacks on this machine; None if it lacks nothing.
+
+    If a setting has no default, the class itself is asked."""
     if any(field.is_required() for field in kind.Settings.model_fields.values()):
         return _guarded(kind.missing)
     return unavailable(kind())
@@ -86,8 +90,10 @@ def _missing_here(verifier: BaseVerifier[Any]) -> str | None:
     return _guarded(verifier.lacks)
 
 
-def _guarded(ask: Any) -> str | None:
-    """Returns the answer of a plug-in, or the exception that it raised instead."""
+def _guarded(ask: Callable[[], object]) -> str | None:
+    """Returns the answer of a plug-in as one line, or the exception that it raised instead; None for no answer.
+
+    ask: the method of the plug-in that says what is missing."""
     try:
         answer = ask()
     except Exception as error:  # noqa: BLE001  a plug-in may raise anything
@@ -96,14 +102,17 @@ def _guarded(ask: Any) -> str | None:
 
 
 def _is_this(python: Path) -> bool:
-    """Whether the interpreter is that of this process: an environment is the folder of its interpreter."""
+    """Returns whether the interpreter runs this process. Interpreters in different folders belong to different
+    environments, also if they are links to the same file."""
     return python.parent == Path(sys.executable).parent and python.resolve() == Path(sys.executable).resolve()
 
 
 @lru_cache(maxsize=256)
-def _asked(python: Path, versions: tuple[tuple[str, str], ...], name: str, settings: str) -> Mapping[str, Any]:
-    """Returns the answer of another environment. versions: those of the environment, so that a new one is asked again.
-    Raises UsageError."""
+def _answer_of(python: Path, versions: tuple[tuple[str, str], ...], name: str, settings: str) -> Mapping[str, Any]:
+    """Returns the answer of another environment on the verifier `name`. Raises UsageError.
+
+    versions: package versions of the environment; after a change of them the environment is asked again. settings: the
+    verifier's settings as JSON."""
     question = json.dumps({"verifier": name, "settings": json.loads(settings)})
     answer: Mapping[str, Any] = json.loads(programs.ask(python, "-m", __name__, stdin=question))
     if "error" in answer:
@@ -124,8 +133,9 @@ def main() -> None:
 
 
 def samples_of() -> dict[str, Candidate]:
-    """Returns the samples of all subjects by name, for which costs are shown; none of a subject whose libraries are
-    missing."""
+    """Returns the sample candidates of all subjects by name; their costs are shown.
+
+    A subject whose libraries are missing has no samples."""
     samples: dict[str, Candidate] = {}
     for name in subject_names():
         with suppress(UsageError):
@@ -159,7 +169,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     Key `needs`: settings without a default; if there are any, `measures` and `cost` are empty. Key `error`: why the
     verifier cannot be used; the entry then has little else. Key `missing`: what this machine lacks to run it."""
     if name not in verifier_names():
-        verifier_class(name)
+        verifier_class(name)  # raises UnknownNameError
     try:
         verifier_type = verifier_class(name)
         needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
@@ -201,7 +211,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
 
 
 def _program(program: Program) -> Mapping[str, Any]:
-    """Returns the program's name and variable, and its file and version here, or why it is not available."""
+    """Returns the program's names and variable, and its file and version here, or why it is not available."""
     entry = {"name": program.name, "title": program.title, "variable": program.variable}
     try:
         found = find(program)
@@ -220,7 +230,9 @@ def _costs(verifier: BaseVerifier[Any], samples: Mapping[str, Candidate]) -> Seq
 
 
 def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str, Any]]:
-    """Yields an entry for every setting; a nested setting is named by its path."""
+    """Yields an entry for every setting of the model; the name of a nested setting is its path.
+
+    prefix: the path of the model, with a dot at its end; empty for the outermost model."""
     for name, field in model.model_fields.items():
         inner = field.annotation
         default = None if field.default is PydanticUndefined else field.default

@@ -16,7 +16,7 @@ from sciagent.verification.contract import BaseVerifier
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # 90th percentile of actual over declared cost before the first observation
 SCATTER = 0.35  # standard deviation of ln(actual / declared cost) between jobs of a rung
-NINETIETH = 1.2816  # 90th percentile of a standard normal
+NORMAL_P90 = 1.2816  # 90th percentile of a standard normal
 LEAST_RATIO = 1e-3  # replaces the ratio of a job without measurable cost
 WINDOW = 200  # number of latest ratios that are kept
 NOTHING = Cost()
@@ -49,8 +49,10 @@ class CostModel:
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
         self._wall: deque[float] = deque(maxlen=WINDOW)  # ratios of wall time to declared core-seconds
-        self._upper: float | None = None  # 90th percentile of `_ratios`, cached until the next observation,
-        self._upper_wall: float | None = None  # and of `_wall`; computing one takes longer than a decision
+        # The 90th percentiles of `_ratios` and of `_wall`, cached until the next observation; None if not computed
+        # yet. Computing one takes longer than a decision.
+        self._upper: float | None = None
+        self._upper_wall: float | None = None
 
     @property
     def learnt(self) -> bool:
@@ -71,7 +73,7 @@ class CostModel:
 
     @property
     def factor(self) -> float:
-        """The mean ratio of actual to declared cost; 1 below five observations."""
+        """The mean ratio of actual to declared cost; 1 below MIN_OBSERVATIONS."""
         return float(np.mean(self._ratios)) if self.learnt else 1.0
 
     def expected(self, declared: Cost) -> Cost:
@@ -85,8 +87,10 @@ class CostModel:
         return _scaled(declared, self._upper)
 
     def wall_seconds(self, declared: Cost) -> float:
-        """Returns the 90th percentile of a job's wall time, which exceeds its CPU time on a busy machine. Before the
-        first observation it is the reservation of CPU time, since engines use one thread."""
+        """Returns the 90th percentile of a job's wall time, in seconds. On a busy machine it exceeds the CPU time.
+
+        Before the first observation it is the reserved CPU time, since engines use one thread.
+        """
         if not self._wall:
             return self.reservation(declared).get("core_seconds", 0.0)
         if self._upper_wall is None:
@@ -97,9 +101,10 @@ class CostModel:
 def ninetieth(ratios: Collection[float]) -> float:
     """Returns the 90th percentile of the next ratio of actual to declared cost, given the observed ratios.
 
-    From `MIN_OBSERVATIONS` on it is their quantile. Below, the logarithm of a ratio is normal with mean m and standard
-    deviation S = `SCATTER`, and m is normal around 0 with variance T² = (ln 3 / z)² - S², z = 1.2816. The percentile is
-    then 3 before the first observation. The predictive distribution after n ratios with mean logarithm x is normal:
+    From `MIN_OBSERVATIONS` ratios on it is the quantile of the ratios. With fewer, the logarithm of a ratio is taken to
+    be normal with mean m and standard deviation S = `SCATTER`. The mean m is normal around 0 with variance
+    T² = (ln 3 / z)² - S², z = 1.2816, so that the percentile is 3 before the first observation. The predictive
+    distribution of the logarithm after n ratios with mean logarithm x is normal:
 
         mean = (n x / S²) / (n / S² + 1 / T²)      variance = S² + 1 / (n / S² + 1 / T²)
 
@@ -110,12 +115,15 @@ def ninetieth(ratios: Collection[float]) -> float:
     if len(ratios) >= MIN_OBSERVATIONS:
         return float(np.quantile(list(ratios), 0.9))
     mean, precision = _predictive(ratios)
-    return math.exp(mean + NINETIETH * math.sqrt(SCATTER**2 + 1 / precision))
+    return math.exp(mean + NORMAL_P90 * math.sqrt(SCATTER**2 + 1 / precision))
 
 
 def typical(ratios: Collection[float]) -> float:
-    """Returns the expected ratio of actual to declared cost: the mean of the observed ratios from `MIN_OBSERVATIONS`
-    on, and below that the median of the predictive distribution of `ninetieth`, which is 1 without any."""
+    """Returns the expected ratio of actual to declared cost.
+
+    From `MIN_OBSERVATIONS` ratios on it is their mean. With fewer it is the median of the predictive distribution (see
+    `ninetieth`), which is 1 without ratios.
+    """
     if len(ratios) >= MIN_OBSERVATIONS:
         return float(np.mean(list(ratios)))
     return math.exp(_predictive(ratios)[0])
@@ -123,19 +131,23 @@ def typical(ratios: Collection[float]) -> float:
 
 def _predictive(ratios: Collection[float]) -> tuple[float, float]:
     """Returns the mean of the logarithm of the next ratio, and the precision of that mean."""
-    prior = (math.log(UNLEARNT_FACTOR) / NINETIETH) ** 2 - SCATTER**2
-    precision = len(ratios) / SCATTER**2 + 1 / prior
-    return sum(math.log(max(ratio, LEAST_RATIO)) for ratio in ratios) / SCATTER**2 / precision, precision
+    prior_variance = (math.log(UNLEARNT_FACTOR) / NORMAL_P90) ** 2 - SCATTER**2
+    precision = len(ratios) / SCATTER**2 + 1 / prior_variance
+    sum_of_logarithms = sum(math.log(max(ratio, LEAST_RATIO)) for ratio in ratios)
+    return sum_of_logarithms / SCATTER**2 / precision, precision
 
 
 def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | None = None) -> Cost:
-    """Returns the cost in resources that the host does not measure: as counted by the verifier, or as declared if
-    counted is None."""
-    known = declared if counted is None else counted
-    others = {resource: amount for resource, amount in known.items() if resource not in MEASURED}
+    """Returns the cost in resources that the host does not measure.
+
+    counted: the amounts that the verifier has counted; the declared amounts replace None.
+    """
+    amounts = declared if counted is None else counted
+    others = {resource: amount for resource, amount in amounts.items() if resource not in MEASURED}
     return Cost(others) if others else NOTHING
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:
     """Returns the cost with measured resources multiplied; others, such as slots in a laboratory, are unchanged."""
-    return Cost({r: a * (factor if r in MEASURED else 1.0) for r, a in declared.items()})
+    scaled = {resource: amount * (factor if resource in MEASURED else 1.0) for resource, amount in declared.items()}
+    return Cost(scaled)

@@ -24,7 +24,7 @@ Stock = Container[str]
 
 @dataclass(frozen=True)
 class Reaction:
-    """One forward step. product, reactants: SMILES. name: the reaction's name, for display."""
+    """One forward step. product, reactants: SMILES. name: the name of the reaction, for display."""
 
     product: str
     reactants: tuple[str, ...]
@@ -44,10 +44,10 @@ class Route:
 
 
 class RouteFinder(Protocol):
-    """The protocol of a plug-in's class. Raise `version` when it finds other routes for the same settings.
+    """The protocol of a plug-in's class. Increase `version` when the class finds other routes for the same settings.
 
-    settings: settings from the campaign file, by name; raise ValueError if they are invalid. Missing ones are taken
-    from `defaults`, since all settings identify the evidence. Equal questions must give equal routes.
+    settings: all settings by name: from the campaign file, and where it states none, from `defaults`. They identify the
+    evidence. The class raises ValueError if they are invalid. It must return equal routes for equal questions.
     """
 
     name: ClassVar[str]
@@ -88,21 +88,26 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
         raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
-    needs = {_canonical(reaction.product): {*map(_canonical, reaction.reactants)} for reaction in route.reactions}
-    made = needs.keys()
-    wanted = {_canonical(target)}.union(*needs.values())
-    unused = made - wanted
+    reactants_of: dict[str, set[str]] = {}  # canonical SMILES of the reactants by product
+    needed = {_canonical(target)}
+    for reaction in route.reactions:
+        product = _canonical(reaction.product)
+        reactants_of[product] = {_canonical(reactant) for reactant in reaction.reactants}
+    for reactants in reactants_of.values():
+        needed |= reactants
+    made = reactants_of.keys()
+    unused = made - needed
     if unused:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
     if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
-    if len(needs) < len(route.reactions):
+    if len(reactants_of) < len(route.reactions):
         raise ValueError("the route makes a molecule twice")
     try:
-        TopologicalSorter(needs).prepare()
+        TopologicalSorter(reactants_of).prepare()  # raises CycleError for a circle
     except CycleError:
         raise ValueError("the route goes in a circle") from None
-    for smiles in sorted(wanted - made):
+    for smiles in sorted(needed - made):
         if smiles not in stock:
             raise ValueError(f"the route starts from {smiles}, which is not in stock")
     return route

@@ -17,8 +17,8 @@ from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
 from sciagent.web.visitors import cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)
-WRONG = "login and password do not fit"
-SPENT = "this link was used before, has expired, or was replaced by a newer one; ask for another one"
+WRONG_LOGIN = "login and password do not fit"
+SPENT_LINK = "this link was used before, has expired, or was replaced by a newer one; ask for another one"
 pages = Pages()
 
 
@@ -38,7 +38,7 @@ def log_in(request: Request) -> Response:
     after = own_path(said.get("next", "/"))
     try:
         person = visitors.checked(site.ledger, login, said.get("password", ""))
-        fault = WRONG if person is None else None
+        fault = WRONG_LOGIN if person is None else None
     except visitors.LockedError as error:
         person = None
         fault = str(error)
@@ -93,7 +93,7 @@ def choose_form(request: Request, secret: str) -> Response:
         access = sessions_and_tokens.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
     if person is None:
-        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
+        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT_LINK)
     return site.page(request, "welcome.html.j2", person=person, secret=secret, fault=None)
 
 
@@ -106,7 +106,7 @@ def choose(request: Request, secret: str) -> Response:
         access = sessions_and_tokens.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
     if person is None:
-        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
+        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT_LINK)
     try:
         if said.get("password") != said.get("again"):
             raise UsageError("the two passwords differ")
@@ -115,7 +115,7 @@ def choose(request: Request, secret: str) -> Response:
         return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
     with site.ledger.begin() as connection:
         if sessions_and_tokens.find(connection, secret, LINKS) is None:
-            raise UsageError(SPENT)
+            raise UsageError(SPENT_LINK)
         sessions_and_tokens.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
         persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
     response = _with_session(request, person.id, person.login)

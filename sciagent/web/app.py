@@ -41,10 +41,10 @@ OWN = Feature((accounts.pages, site.pages))
 
 
 def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False) -> FastAPI:
-    """Returns the application of a ledger. features: whose pages it serves, beside those of accounts. secure: whether
-    browsers reach it by TLS.
+    """Returns the application of a ledger.
 
-    Raises RuntimeError for a route without a rule. It does not start if such a route is added later.
+    features: the pages that it serves beside the pages of accounts. secure: whether browsers reach it by TLS. Raises
+    RuntimeError for a route without a rule. The application does not start if such a route is added later.
     """
     shared = WebSite(ledger, secure=secure)
     served = (OWN, *features)
@@ -76,14 +76,17 @@ def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: boo
 
 
 def failed(request: Request, error: Exception) -> Response:
-    """Returns what is said of an error: to a script as JSON, to a person as a page; who has to log in is sent there."""
+    """Returns the answer to an error: JSON for a script, a page for a person.
+
+    A person who has to log in is sent to the form for it.
+    """
     if isinstance(error, LogInError):
         if wants_json(request):
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
         query = f"?{request.url.query}" if request.url.query else ""
         return to("/login", next=request.url.path + query if request.method == "GET" else "/")
     status, text = said_of(error)
-    headers = HEADERS if status == 500 else None  # such an answer is made outside of `Guarded`
+    headers = HEADERS if status == 500 else None  # an answer with status 500 is made outside of `Guarded`
     if wants_json(request):
         return JSONResponse({"detail": text}, status, headers)
     shared: WebSite = request.app.state.site
@@ -94,8 +97,8 @@ def failed(request: Request, error: Exception) -> Response:
     return page
 
 
-GRACE = 3  # seconds in which requests that run may end
-BACKLOG = 512
+GRACE_SECONDS = 3  # in which running requests may end after `stop`
+BACKLOG = 512  # connections that wait to be accepted
 
 
 class PageServer:
@@ -121,7 +124,7 @@ class PageServer:
             self._socket.close()
             raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
         config = uvicorn.Config(
-            app, log_level="warning", timeout_graceful_shutdown=GRACE, backlog=BACKLOG, server_header=False,
+            app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS, backlog=BACKLOG, server_header=False,
             proxy_headers=behind_proxy, ssl_certfile=tls_cert, ssl_keyfile=tls_key,
         )  # fmt: skip
         try:

@@ -36,11 +36,13 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import sessions_and_tokens
 from sciagent.web.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
 
-MAX_FIELDS = 2000
+MAX_FIELDS = 2000  # fields of a form
+MAX_ATTACHED_FILES = 20  # files of a form
+MAX_FIELD_BYTES = 1_000_000  # bytes of a field of a form with files
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-"""Methods that may change something. A route takes no others than these and those of `READING`."""
+"""Methods that may change something. A route takes methods of `READING` and `CHANGING` only."""
 NOT_FOUND = "there is no such page, or you may not see it"
 ACTS = {
     Right.READ: "see anything",
@@ -57,12 +59,13 @@ class LogInError(Exception):
 
 @dataclass(frozen=True)
 class RouteRule:
-    """What a route needs."""
+    """The right that a visitor of a route needs, and where."""
 
     right: Right | None
     """None: nobody has to log in."""
     of: str = ""
-    """Parameter of the path that names what the right is needed for: `campaign` or `task`; empty: any campaign."""
+    """Parameter of the path that names the campaign in which the right is needed, or a task of the campaign: `campaign`
+    or `task`. Empty: the right is needed in any campaign."""
 
     async def __call__(self, request: Request) -> None:
         """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
@@ -71,7 +74,9 @@ class RouteRule:
             await _read_form(request, visitor, is_open=self.right is None)
 
     def _admitted(self, request: Request) -> Visitor:
-        """Returns who asks. What the path names is kept for the page. Raises LogInError, or HTTPException."""
+        """Returns the visitor. Keeps the campaign or task that the path names, for the page.
+
+        Raises LogInError, or HTTPException."""
         site = request.app.state.site
         with site.ledger.read() as connection:
             visitor = visitor_of(request, connection, site.secure)
@@ -120,7 +125,7 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
         request.state.form = FormData()
         given = request.headers.get("x-csrf-token", "")
     else:
-        form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        form = await request.form(max_files=MAX_ATTACHED_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
         request.state.form = form
         given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
     if not has_token and not is_open and not csrf_fits(visitor, given):
@@ -174,9 +179,10 @@ class Pages:
 
 
 def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
-    """Returns {(method, path): rule} of all routes. Raises RuntimeError if the rule of one is not the first that it
-    runs, or if one takes a method that is unknown here."""
-    found = {}
+    """Returns {(method, path): rule} of all routes.
+
+    Raises RuntimeError if the first dependency of a route is not a rule, or if a route takes an unknown method."""
+    rules = {}
     for route in app.routes:
         if isinstance(route, Mount) and isinstance(route.app, StaticFiles):
             continue
@@ -190,8 +196,9 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
         if unknown:
             known = ", ".join(sorted(READING | CHANGING))
             raise RuntimeError(f"the route {path} takes {unknown[0]}, which is none of {known}")
-        found.update({(method, route.path): rule for method in methods})
-    return found
+        for method in methods:
+            rules[(method, route.path)] = rule
+    return rules
 
 
 MAX_BODY = 1_000_000  # bytes of a form
@@ -231,21 +238,21 @@ class Guarded:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         limit = MAX_FILES if headers.get(b"content-type", b"").startswith(b"multipart/form-data") else MAX_BODY
-        sent = 0
-        answered = False
+        sent_bytes = 0
+        has_answered = False
 
         async def counted() -> Message:
-            nonlocal sent
+            nonlocal sent_bytes
             message = await receive()
-            sent += len(message.get("body", b""))
-            if sent > limit:
+            sent_bytes += len(message.get("body", b""))
+            if sent_bytes > limit:
                 raise BodyTooLargeError
             return message
 
         async def with_headers(message: Message) -> None:
-            nonlocal answered
+            nonlocal has_answered
             if message["type"] == "http.response.start":
-                answered = True
+                has_answered = True
                 own = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     own.setdefault(name, value)
@@ -262,5 +269,5 @@ class Guarded:
             else:
                 await too_large(scope, receive, with_headers)
         except BodyTooLargeError:
-            if not answered:
+            if not has_answered:
                 await too_large(scope, receive, with_headers)

@@ -58,8 +58,8 @@ def in_words(text: str) -> str:
     return _NAME.sub(lambda name: name[0].replace("_", " ") if name[0] in known else name[0], text)
 
 
-LOOK_SECONDS = 1.0
-BEAT_SECONDS = 15.0  # after which a stream sends a comment, so that a proxy leaves it open
+LOOK_SECONDS = 1.0  # time between two questions to the ledger
+BEAT_SECONDS = 15.0  # silence after which a stream sends a comment, so that a proxy leaves it open
 pages = Pages()
 
 
@@ -89,7 +89,7 @@ class Ticker:
                 self.look()
 
     def look(self) -> None:
-        """Reads what changes with evidence, acts of people, decisions, and states of campaigns."""
+        """Increases the tick if evidence, acts of people, decisions or states of campaigns have changed."""
         newest = [sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in (t.event, t.decision, t.attempt)]
         changed = sa.select(sa.func.max(t.campaign.c.updated_at)).scalar_subquery()
         with self._ledger.read() as connection:
@@ -106,18 +106,19 @@ async def live(request: Request) -> StreamingResponse:
     ticker: Ticker = request.app.state.site.ticker
 
     async def ticks() -> AsyncIterator[str]:
-        sent = -1
-        silent = 0.0
+        last_sent: int | None = None
+        silent_seconds = 0.0
+        pause = LOOK_SECONDS / 4
         while not ticker.has_stopped:
-            if ticker.tick != sent:
-                sent = ticker.tick
-                silent = 0.0
-                yield f"data: {sent}\n\n"
-            elif silent >= BEAT_SECONDS:
-                silent = 0.0
+            if ticker.tick != last_sent:
+                last_sent = ticker.tick
+                silent_seconds = 0.0
+                yield f"data: {last_sent}\n\n"
+            elif silent_seconds >= BEAT_SECONDS:
+                silent_seconds = 0.0
                 yield ": still here\n\n"
-            await asyncio.sleep(LOOK_SECONDS / 4)
-            silent += LOOK_SECONDS / 4
+            await asyncio.sleep(pause)
+            silent_seconds += pause
 
     return StreamingResponse(ticks(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
@@ -251,7 +252,7 @@ CONFLICTS = AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, W
 
 
 def said_of(error: Exception) -> tuple[int, str]:
-    """Returns (status, text) of an error. The text of one that is not raised on purpose stays in the log."""
+    """Returns (HTTP status, text) of an error. An error that is not raised on purpose gets a general text."""
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
     if isinstance(error, RequestValidationError):

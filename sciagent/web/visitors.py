@@ -25,7 +25,8 @@ from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.persons import Person
 from sciagent.store.people.sessions_and_tokens import Access, AccessKind
 
-IDLE = timedelta(hours=12)  # after which a session asks for the password again
+MAX_IDLE = timedelta(hours=12)  # time without a request after which a session needs the password again
+MAX_SECRET = 200  # characters of a token or of the secret in a cookie
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,13 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     is_token = scheme.lower() == "bearer"
     secret = token.strip() if is_token else request.cookies.get(cookie_name(secure), "")
-    if not secret or len(secret) > 200:
+    if not secret or len(secret) > MAX_SECRET:
         return Visitor()
     kind = AccessKind.TOKEN if is_token else AccessKind.SESSION
     found = sessions_and_tokens.opened(connection, secret, kind)
     if found is None or found.person.disabled_at is not None:
         return Visitor()
-    if kind is AccessKind.SESSION and found.idle > IDLE:
+    if kind is AccessKind.SESSION and found.idle > MAX_IDLE:
         return Visitor()
     scopes = None
     if kind is AccessKind.TOKEN:
@@ -99,8 +100,8 @@ FREE_TRIES = 5  # wrong passwords before the first wait
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=15)
 _HASHER = PasswordHasher()  # RFC 9106, low memory: 64 MiB, 3 passes, 4 lanes
-_NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")
-_AT_ONCE = BoundedSemaphore(4)  # each takes 64 MiB
+_HASH_OF_NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")
+_AT_ONCE = BoundedSemaphore(4)  # number of hashes that are computed at once; each takes 64 MiB
 
 
 class LockedError(UsageError):
@@ -128,7 +129,8 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
     if person is not None and person.locked_until is not None and person.locked_until > now:
         minutes = max(1, round((person.locked_until - now).total_seconds() / 60))
         raise LockedError(f"too many wrong passwords; try again in {minutes} minute{'' if minutes == 1 else 's'}")
-    is_right = _fits(person.password_hash if person and person.password_hash else _NOBODY, password)
+    password_hash = person.password_hash if person is not None else None
+    is_right = _fits(password_hash or _HASH_OF_NOBODY, password)
     if person is None or person.password_hash is None or person.disabled_at is not None:
         return None
     with ledger.begin() as connection:
@@ -144,6 +146,7 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
 
 
 def _fits(password_hash: str, password: str) -> bool:
+    """Returns whether the password has this hash."""
     if len(password) > MAX_PASSWORD:
         return False
     try:
@@ -154,6 +157,7 @@ def _fits(password_hash: str, password: str) -> bool:
 
 
 def _locked_until(failures: int, now: datetime) -> datetime | None:
+    """Returns the end of the lock after so many wrong passwords; None for no lock. The wait doubles each time."""
     if failures < FREE_TRIES:
         return None
     wait: timedelta = FIRST_WAIT * 2 ** min(failures - FREE_TRIES, 10)

@@ -18,9 +18,10 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.learning import reward_versions
 from sciagent.store.results.evidence import read_watermark
 
-DRAWN = 40  # policies in a chart: the latest ones
-NAMED = 6  # policies up to which each has its name on the axis
+DRAWN = 40  # number of policies in a chart: the latest ones
+NAMED = 6  # largest number of policies whose names stand on the axis
 Points = Sequence[GuardEstimate | None]
+"""An estimate of each policy, in order; None where it is not known."""
 
 
 def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
@@ -43,8 +44,8 @@ def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
         ({"exploitation index": index}, "index", "Exploitation index: promised less kept"),
         (diversity, "from 0 to 1", "Diversity: Tanimoto distance to the nearest molecule, and repeats"),
     ]
-    found = ((_by_policy(lines, labels, label, caption), caption) for lines, label, caption in charts)
-    return [(chart, caption) for chart, caption in found if chart]
+    drawn_charts = ((_by_policy(lines, labels, label, caption), caption) for lines, label, caption in charts)
+    return [(chart, caption) for chart, caption in drawn_charts if chart]
 
 
 def _exact(share: float | None, n: int) -> GuardEstimate | None:

@@ -1,4 +1,4 @@
-"""Charts of the objectives: the distribution of each with its limits, and two of them against each other."""
+"""Charts of the objectives: the distribution of each one with its limits, and the first two against each other."""
 
 from __future__ import annotations
 
@@ -83,11 +83,16 @@ def pareto(
     for i, point in reversed(list(enumerate(points))):  # the best come last, on top
         label, colour, _, marker, size = KINDS[point.kind]
         look = {"color": COLOURS[colour], "markersize": size, "clip_on": False, "gid": f"point-{i}"}
-        look |= {"fillstyle": "none"} if point.kind == "open" else {}
-        look |= {} if point.kind in ("open", "fallen") else {"markeredgecolor": COLOURS["surface"]}
+        if point.kind == "open":
+            look["fillstyle"] = "none"
+        elif point.kind != "fallen":
+            look["markeredgecolor"] = COLOURS["surface"]
         [drawn[label]] = axes.plot([point.x], [point.y], marker, linestyle="none", **look)
-    if set(directions) <= {"maximise", "minimise"} and (line := front(points, directions)):
-        axes.plot(*zip(*line, strict=True), color=COLOURS["ink"], linewidth=1.2, drawstyle="steps-post", zorder=1)
+    line = front(points, directions) if set(directions) <= {"maximise", "minimise"} else []
+    if line:
+        xs = [x for x, _ in line]
+        ys = [y for _, y in line]
+        axes.plot(xs, ys, color=COLOURS["ink"], linewidth=1.2, drawstyle="steps-post", zorder=1)
     draw_limits(axes, windows[0], windows[1])
     axes.set_xlabel(cut(labels[0], 52), fontsize=9.5)
     axes.set_ylabel(cut(labels[1], 52), fontsize=9.5)
@@ -105,13 +110,13 @@ def _titled(point: NamedPoint) -> str:
 def front(points: Sequence[NamedPoint], directions: Sequence[str]) -> list[tuple[float, float]]:
     """Returns the points that no other one beats in both objectives, in the order of x."""
     signs = [1.0 if direction == "maximise" else -1.0 for direction in directions]
-    best = float("-inf")
-    kept = []
-    for point in sorted(points, key=lambda p: (-signs[0] * p.x, -signs[1] * p.y)):
-        if signs[1] * point.y > best:
-            best = signs[1] * point.y
-            kept.append((point.x, point.y))
-    return sorted(kept)
+    best_y = float("-inf")  # the larger, the better
+    unbeaten = []
+    for point in sorted(points, key=lambda p: (-signs[0] * p.x, -signs[1] * p.y)):  # the best x first
+        if signs[1] * point.y > best_y:
+            best_y = signs[1] * point.y
+            unbeaten.append((point.x, point.y))
+    return sorted(unbeaten)
 
 
 SHOWN_RUNGS = 2  # the terminal rung and the one below it that measured an objective
@@ -137,7 +142,7 @@ class ObjectiveChart:
 
 @dataclass(frozen=True)
 class ObjectiveCharts:
-    """The charts of the objectives, those of the terminal rung first."""
+    """The charts of the objectives; the charts of the terminal rung come first."""
 
     distributions: list[ObjectiveChart]
     fronts: list[ObjectiveChart]
@@ -165,7 +170,7 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
 
 
 def _named(found: Sequence[ObjectiveValues], objectives: Sequence[Mapping[str, Any]]) -> Sequence[ObjectiveValues]:
-    """Returns the candidates, of which none is called a miss where no objective has limits."""
+    """Returns the candidates; where no objective has limits, the kind `verified` is replaced by `settled`."""
     if any(set(o.get("accept") or ()) - {None} for o in objectives):
         return found
     return [replace(candidate, kind="settled") if candidate.kind == "verified" else candidate for candidate in found]
@@ -179,12 +184,14 @@ def _distribution(
     for candidate in found:
         if name in candidate.values:
             by_kind.setdefault(candidate.kind, []).append(candidate.values[name])
-    if (n := sum(map(len, by_kind.values()))) < FEWEST:
+    n = sum(map(len, by_kind.values()))
+    if n < FEWEST:
         return []
     label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
     window = limits(row, rung, name)
     chart = distribution(by_kind, label, window, f"spread-{rung.position}-{name}")
-    return [ObjectiveChart(words(name), rung.name, n, chart, limited=any(edge is not None for edge in window or ()))]
+    is_limited = any(edge is not None for edge in window or ())
+    return [ObjectiveChart(words(name), rung.name, n, chart, limited=is_limited)]
 
 
 def _front(
@@ -216,9 +223,14 @@ def _front(
 
 
 def thinned(candidates: Sequence[ObjectiveValues], most: int) -> Sequence[ObjectiveValues]:
-    """Returns all candidates, or the best sixth of `most` with others at equal distances in the order."""
+    """Returns all candidates if there are at most `most`, else `most` of them, in the same order.
+
+    The first sixth of `most` are the best candidates; the others are taken at equal distances in the order.
+    """
     if len(candidates) <= most:
         return candidates
-    best = most // 6
-    step = (len(candidates) - best) / (most - best)
-    return [*candidates[:best], *(candidates[best + int(i * step)] for i in range(most - best))]
+    n_best = most // 6
+    n_others = most - n_best
+    step = (len(candidates) - n_best) / n_others
+    others = [candidates[n_best + int(i * step)] for i in range(n_others)]
+    return [*candidates[:n_best], *others]

@@ -22,7 +22,7 @@ DETAIL = 480  # characters of a detail
 
 @dataclass(frozen=True)
 class Rejection:
-    """A reason for which candidates or proposals were rejected, with the first of them as an example."""
+    """A reason for which candidates or proposals were rejected, with the first candidate or proposal as an example."""
 
     where: str
     """The rung at which candidates ended; empty for proposals."""
@@ -80,10 +80,16 @@ def _rejection(
 ) -> Rejection:
     """Returns a reason. kind: subject of the campaign. first: names, text and detail of the first candidate."""
     names, text, detail = first
-    cut = (text or "")[:EXAMPLE], (detail or "")[:DETAIL]
-    picture = drawn(kind, text) if where and text else ""
     return Rejection(
-        where, words(verdict), words(reason), words(missed or ""), n, *cut, picture, identifier_text(names)
+        where=where,
+        verdict=words(verdict),
+        reason=words(reason),
+        what=words(missed or ""),
+        n=n,
+        example=(text or "")[:EXAMPLE],
+        detail=(detail or "")[:DETAIL],
+        picture=drawn(kind, text) if where and text else "",
+        name=identifier_text(names),
     )
 
 

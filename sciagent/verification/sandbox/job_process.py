@@ -27,8 +27,11 @@ from sciagent.verification.sandbox import process_trees
 from sciagent.verification.sandbox.messages import MAX_LINE, Job, Sent, dumps, finding_to_wire
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)
-THREAD_STACKS = 128 << 20  # bytes of address space for each further thread, which may reserve it without use
+JSON_ERRORS = (TypeError, ValueError, AttributeError, RecursionError)  # raised for a finding without a JSON form
+STDERR = 2  # file descriptor of standard error
+THREAD_STACK_BYTES = 128 << 20  # address space that each further thread may reserve without using it
+MAX_FRAMES = 6  # innermost frames of a traceback that are kept
+MAX_TRACEBACK = 3000  # characters of a traceback that are kept
 
 
 def run(job: Job, kind: type[Verifier[Any]], zygote: socket.socket, work: Path, output: Path, base_size: int) -> None:
@@ -43,13 +46,15 @@ def run(job: Job, kind: type[Verifier[Any]], zygote: socket.socket, work: Path, 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     process_trees.redirect(work, output)
-    faulthandler.enable(2)
+    faulthandler.enable(STDERR)
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(job.limits.threads)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if job.cuda is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
-    if not job.cuda:  # CUDA reserves addresses for the memory of machine and GPUs; the zygote watches the memory in use
-        stacks = (job.limits.threads - 1) * THREAD_STACKS
+    # CUDA reserves addresses for all memory of the machine and its GPUs, so that a limit on the address space would
+    # stop every job on a GPU; the zygote watches the memory in use.
+    if not job.cuda:
+        stacks = (job.limits.threads - 1) * THREAD_STACK_BYTES
         process_trees.limit_memory(base_size + (job.limits.memory_mb << 20) + stacks)
     _verify(job, kind, work, _Sender(zygote))
 
@@ -74,11 +79,14 @@ def _verify_group(
     work: Path,
     send: _Sender,
 ) -> bool:
-    """Calls `verify` once. Returns False after a failure, which is the last finding of this process."""
+    """Calls `verify` once for the candidates of a group that the verifier accepts, and sends a finding for each.
+
+    Returns False after a failure, which is the last finding of this process.
+    """
     prepared = [_prepare(verifier, sent) for sent in group]
     accepted = [candidate for candidate in prepared if not isinstance(candidate, Finding)]
     findings: Iterator[Finding] | None = None
-    begun = time.monotonic()
+    started_at = time.monotonic()  # start of the work on the next finding
     for sent, candidate in zip(group, prepared, strict=True):
         if isinstance(candidate, Finding):
             send.finding(candidate)
@@ -98,9 +106,9 @@ def _verify_group(
             send.last(_fault(sent.key, error, verifier, "verify"))
             return False
         try:
-            send.finding(finding, took=time.monotonic() - begun)
-            begun = time.monotonic()
-        except NO_JSON as error:
+            send.finding(finding, took=time.monotonic() - started_at)
+            started_at = time.monotonic()
+        except JSON_ERRORS as error:
             send.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
             return False
     with contextlib.suppress(Exception):  # each candidate has its finding already
@@ -115,7 +123,10 @@ class _BadFindingError(Exception):
 
 
 def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
-    """Returns what `verify` yielded, if it is a finding with declared properties only; else raises _BadFindingError."""
+    """Returns the finding that `verify` yielded. Raises _BadFindingError if it is none or has undeclared properties.
+
+    given: the yielded object; None if `verify` has ended. declared: (property, level) that the verifier measures.
+    """
     if given is None:
         raise _BadFindingError("verify ended before it had a finding for each candidate")
     if not isinstance(given, Finding):
@@ -138,8 +149,8 @@ class _Context(Context):
 
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
-    """Returns the candidate if it is accepted, or the finding that says why not."""
-    doing = ""
+    """Returns the candidate if the verifier accepts it, else the finding with the reason."""
+    doing = ""  # the method of the verifier that is being called; empty if none is
     try:
         if not verifier.takes(sent.kind):
             return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
@@ -151,7 +162,7 @@ def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
         refusal = verifier.accepts(candidate)
         doing = "cost"
         if refusal is None and verifier.tier is not Tier.FAST:
-            declared_cost(verifier, candidate)  # the driver ignored an error here; this reports it
+            declared_cost(verifier, candidate)  # the driver has ignored an error of `cost`; here it is reported
     except (Exception, SystemExit) as error:  # noqa: BLE001
         return _fault(sent.key, error, verifier, doing)
     return _refused(sent.key, refusal.reason, refusal.detail) if refusal else candidate
@@ -166,15 +177,15 @@ def _bad(key: str, detail: str) -> Finding:
 
 
 def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
-    """Returns the finding for an exception of the verifier. doing: the method that raised it."""
+    """Returns the finding for an exception of the verifier. doing: the method that raised it; empty if unknown."""
     hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))  # leaves memory for the report
-    last = traceback.format_exception_only(error)[-1].strip()
+    detail = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
         try:
             return error_finding(key, error)
         except ValueError as unknown:
-            return _bad(key, f"{last}; {unknown}")
+            return _bad(key, f"{detail}; {unknown}")
     if isinstance(error, SystemExit) and not error.code:
         return Finding(key, Outcome.CRASHED, reason=Reason.NO_RESULT, detail="the verifier left with sys.exit")
     outcome = Outcome.CRASHED
@@ -185,22 +196,24 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
     elif isinstance(error, ImportError):
         outcome = Outcome.BAD_ENVIRONMENT
         reason = Reason.IMPORT_FAILED
-    diagnostics = {"traceback": "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]}
+    innermost_frames = traceback.format_tb(error.__traceback__)[-MAX_FRAMES:]
+    diagnostics = {"traceback": "".join(innermost_frames)[-MAX_TRACEBACK:]}
     if verifier is not None and doing:
-        last = f"{verifier.name} in {doing}: {last}"
+        detail = f"{verifier.name} in {doing}: {detail}"
         frame = _last_frame(error, type(verifier))
         if frame:
             diagnostics["frame"] = frame
-            last += f" ({frame})"
-    return Finding(key, outcome, reason=reason, detail=last, diagnostics=diagnostics)
+            detail += f" ({frame})"
+    return Finding(key, outcome, reason=reason, detail=detail, diagnostics=diagnostics)
 
 
 def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
     """Returns the innermost frame in the verifier's package, such as `file.py:40 in accepts`; empty if none."""
     package = kind.__module__.partition(".")[0]
     place = ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+    for frame, line in traceback.walk_tb(error.__traceback__):  # the innermost frame comes last
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] == package:
             place = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
     return place
 
@@ -210,7 +223,7 @@ class _Sender:
 
     def __init__(self, zygote: socket.socket) -> None:
         self._zygote = zygote
-        self._cpu = 0.0
+        self._sent_cpu = 0.0  # CPU seconds that the sent findings have reported
 
     def message(self, message: Mapping[str, Any]) -> None:
         """Sends a message. Raises ValueError if it is too long or has no JSON form."""
@@ -220,11 +233,15 @@ class _Sender:
         self._zygote.sendall(line)
 
     def finding(self, finding: Finding, **more: float) -> None:
-        """Sends a finding; if it has artifacts, waits until the zygote has copied them. more: further fields."""
-        used = process_trees.own_cpu()
+        """Sends a finding; if it has artifacts, waits until the zygote has copied them.
+
+        more: further fields of the message.
+        """
+        used_cpu = process_trees.own_cpu()
         waits = bool(finding.artifacts)
-        self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
-        self._cpu = used
+        cpu_of_finding = used_cpu - self._sent_cpu
+        self.message({"finding": finding_to_wire(finding), "cpu": cpu_of_finding, "waits": waits, **more})
+        self._sent_cpu = used_cpu
         if waits and not self._zygote.recv(1):
             raise SystemExit(1)
 
@@ -232,5 +249,5 @@ class _Sender:
         """Sends the last finding of this process; a fresh process verifies the rest of the batch."""
         try:
             self.finding(finding, stop=True)
-        except NO_JSON as error:
+        except JSON_ERRORS as error:
             self.finding(_bad(finding.candidate_key, f"diagnostics without a JSON form: {error}"), stop=True)

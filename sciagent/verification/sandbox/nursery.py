@@ -1,9 +1,11 @@
-"""The nursery: `python -m sciagent.verification.sandbox.nursery SOCKET OWNER VERIFIER...`; both are file descriptors.
+"""The nursery: `python -m sciagent.verification.sandbox.nursery SOCKET OWNER VERIFIER...`.
+
+SOCKET is the file descriptor of the socket with the requests; OWNER is a pidfd of the process that owns the nursery.
 
 The nursery imports the verifiers' modules once and then forks a zygote for every worker. Imports therefore cost the
-time and memory of a single process for any number of workers. It forks from its only thread, so that a zygote gets a
-signal when the nursery dies. It is the subreaper of its zygotes: it kills the descendants of a dead zygote before it
-reports the death to the driver.
+time and memory of a single process for any number of workers. The nursery forks from its only thread, so that a zygote
+gets a signal when the nursery dies. The nursery is the subreaper of its zygotes: it kills the descendants of a dead
+zygote before it reports the death to the driver.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from sciagent.verification.sandbox import process_trees, zygote
 from sciagent.verification.sandbox.messages import dumps
 from sciagent.verification.sandbox.supervise_job import DriverGoneError
 
-FDS = 2  # file descriptors of a request: the socket to the driver, and the driver's pidfd
+REQUEST_FDS = 2  # file descriptors of a request: the socket to the driver, and the driver's pidfd
+REQUEST_BYTES = 16  # more than the data of a request, which carries file descriptors only
 LOOK_SECONDS = 0.05  # CPU time between two checks of the owner during imports
 REPORT_SECONDS = 5.0  # time for the driver to read the last messages of a dead zygote
 END_SECONDS = 10.0  # time for the zygotes to end when the owner is gone
@@ -74,7 +77,7 @@ class Nursery:
     def serve(self) -> None:
         """Forks and reaps zygotes until the owner is gone."""
         while True:
-            ends = {born.pidfd: pid for pid, born in self._zygotes.items()}
+            ends = {born.pidfd: pid for pid, born in self._zygotes.items()}  # process ids by pidfd
             requests = self._requests.fileno()
             ready = process_trees.readable([requests, self._owner, *ends])
             if self._owner in ready:
@@ -82,7 +85,7 @@ class Nursery:
             for fd in ready & set(ends):
                 self._bury(ends[fd])
             if requests in ready:
-                data, fds, _, _ = socket.recv_fds(self._requests, 16, FDS)
+                data, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, REQUEST_FDS)
                 if not data:
                     return
                 self._fork(*fds)
@@ -118,7 +121,10 @@ class Nursery:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         with contextlib.suppress(BlockingIOError):  # for a pending request a zygote removes the worker's folder
-            while fds := socket.recv_fds(self._requests, 16, FDS, socket.MSG_DONTWAIT)[1]:
+            while True:
+                _, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, REQUEST_FDS, socket.MSG_DONTWAIT)
+                if not fds:
+                    break
                 self._fork(*fds)
         for pid, born in list(self._zygotes.items()):
             if process_trees.readable([born.pidfd], END_SECONDS):
@@ -127,7 +133,10 @@ class Nursery:
 
 
 def main(fd: int, owner: int, names: list[str]) -> None:
-    """Serves the requests on this socket until the owner is gone. owner: its pidfd."""
+    """Serves requests until the owner is gone.
+
+    fd: file descriptor of the socket with the requests. owner: pidfd of the owner. names: the verifiers to import.
+    """
     nursery = Nursery(socket.socket(fileno=fd), owner)
     try:
         nursery.load(names)

@@ -1,4 +1,4 @@
-"""Inspection and termination of process trees. Linux only."""
+"""Start, inspection and termination of process trees, and limits on processes. Linux only."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from typing import IO, NoReturn
 import psutil
 
 MARKER = "SCIAGENT_WORKER"  # environment variable of a zygote and its descendants
-_NEW = os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_PR_SET_PDEATHSIG = 1
+_NEW_LOG = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND  # flags that open an empty file to append to
+ANY_CHILD = -1  # process id by which `waitpid` waits for any child
+_PR_SET_PDEATHSIG = 1  # numbers of the operations of prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -34,9 +35,10 @@ def _prctl(option: int, value: int) -> None:
 
 
 def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
-    """Returns the file descriptors that become readable, or closed at the other end, in that time; None for no limit.
+    """Returns the file descriptors that become readable, or closed at the other end, within `seconds`.
 
-    `select.select` accepts no descriptor above 1,023, and many workers need more.
+    seconds: the longest wait; None for no limit. `select.select` is not used, since it accepts no descriptor above
+    1,023, and many workers need more.
     """
     poll = select.poll()
     for fd in fds:
@@ -112,7 +114,7 @@ def kill_descendants(patience: float = 15.0) -> None:
     pause = 0.0005
     while True:
         try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
+            while os.waitpid(ANY_CHILD, os.WNOHANG)[0]:  # reaps each child that has ended
                 pass
         except ChildProcessError:
             return
@@ -129,7 +131,10 @@ def kill_orphans(children: Collection[int], patience: float = 5.0) -> None:
     Raises TimeoutError if a process survives SIGKILL for `patience` seconds.
     """
     deadline = time.monotonic() + patience
-    while orphans := [child.pid for child in psutil.Process().children() if child.pid not in children]:
+    while True:
+        orphans = [child.pid for child in psutil.Process().children() if child.pid not in children]
+        if not orphans:
+            return
         for pid in orphans:
             kill([*descendants(pid), pid])
             with contextlib.suppress(ChildProcessError):
@@ -177,7 +182,7 @@ def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
 
 
 def _total(pids: Iterable[int], size: Callable[[psutil.Process], int]) -> int:
-    """Returns the sum of the sizes of those processes that still exist, bytes."""
+    """Returns the sum of the sizes of the processes, bytes. A process that has ended counts nothing."""
     total = 0
     for pid in pids:
         with contextlib.suppress(psutil.Error):
@@ -188,9 +193,9 @@ def _total(pids: Iterable[int], size: Callable[[psutil.Process], int]) -> int:
 def redirect(folder: Path | str, output: Path) -> None:
     """Makes `folder` the working directory of this process, empties its input, and sends its output to a new file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(output, os.O_WRONLY | _NEW, 0o600)
-    for number, fd in enumerate((nothing, log, log)):
-        os.dup2(fd, number)
+    log = os.open(output, _NEW_LOG, 0o600)
+    for standard_fd, fd in enumerate((nothing, log, log)):  # input, output, error
+        os.dup2(fd, standard_fd)
     os.close(nothing)
     os.close(log)
     os.chdir(folder)
@@ -209,10 +214,12 @@ class MarkedProcess:
         output: IO[bytes] | int,
         interpreter: Path | None = None,
     ) -> None:
-        """module: a module of this package, run with the file descriptors and the names as arguments. interpreter: that
-        of another environment; default: this one's."""
+        """Starts the process.
+
+        module: a module of this package, run with the file descriptors and the names as arguments. interpreter: the
+        interpreter of another environment; default: the interpreter of this process."""
         self.owner = os.getpid()
-        """The process id of the process that started it."""
+        """The id of the process that started this one."""
         self._token = secrets.token_hex(8)
         self._process = subprocess.Popen(
             [str(interpreter or sys.executable), "-P", "-m", f"{__package__}.{module}", *map(str, fds), *names],
@@ -242,7 +249,7 @@ class MarkedProcess:
 
 
 def marked(token: str) -> list[int]:
-    """Returns the processes that have the marker in their initial environment."""
+    """Returns the ids of the processes whose initial environment has the marker with this token."""
     marked_pids = []
     for process in psutil.process_iter(["environ"]):
         environment = process.info["environ"] or {}  # None for the processes of other users

@@ -24,7 +24,7 @@ from sciagent_verifiers.fast.hazards.crystal_hazards import (
 from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
 
 LEVEL = Level(method="sciagent safety screen")
-MAX_EXTRA = 200
+MAX_EXTRA = 200  # rules of one's own
 
 
 class ExtraElements(Settings):
@@ -55,8 +55,9 @@ class CrystalSafetySettings(Settings):
     def _names(self) -> CrystalSafetySettings:
         known = set(crystal_rule_names())
         extra = [rule.name for rule in self.extra_elements]
-        if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
-            raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
+        repeated_names = {name for name in extra if name in known or extra.count(name) > 1}
+        if repeated_names:
+            raise ValueError(f"the name of another safety rule: {', '.join(sorted(repeated_names))}")
         return self
 
 
@@ -99,7 +100,8 @@ class CrystalSafety(CrystalVerifier):
     def finding(self, crystal: Crystal, context: Context) -> Finding:
         alerts = self.alerts(crystal)
         diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
-        if refusal := self._refusal(alerts):
+        refusal = self._refusal(alerts)
+        if refusal:
             return refused(crystal, refusal, diagnostics)
         return self.exact(crystal, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 

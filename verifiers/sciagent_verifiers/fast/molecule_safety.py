@@ -19,7 +19,7 @@ from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, Rule, rule_
 from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")
-MAX_EXTRA = 200
+MAX_EXTRA = 200  # rules of one's own
 
 
 class ExtraPattern(Settings):
@@ -35,7 +35,7 @@ class ExtraPattern(Settings):
     @field_validator("smarts")
     @classmethod
     def _pattern(cls, value: str) -> str:
-        _ = Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)).patterns
+        _ = Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)).patterns  # raises ValueError for an invalid SMARTS
         return value
 
 
@@ -51,8 +51,9 @@ class MoleculeSafetySettings(Settings):
     def _names(self) -> MoleculeSafetySettings:
         known = set(rule_names())
         extra = [pattern.name for pattern in self.extra_smarts]
-        if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
-            raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
+        repeated_names = {name for name in extra if name in known or extra.count(name) > 1}
+        if repeated_names:
+            raise ValueError(f"the name of another safety rule: {', '.join(sorted(repeated_names))}")
         return self
 
 
@@ -104,7 +105,8 @@ class MoleculeSafety(MoleculeVerifier):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         alerts = self.alerts(molecule)
         diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
-        if refusal := self._refusal(alerts):
+        refusal = self._refusal(alerts)
+        if refusal:
             return refused(molecule, refusal, diagnostics)
         return self.exact(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 

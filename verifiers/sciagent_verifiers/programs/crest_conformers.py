@@ -64,8 +64,9 @@ class CrestConformers(ConformerEnsemble, ProgramVerifier):
         solvation = Solvation(s.solvent) if s.solvent else None
         mode = "" if s.mode == "full" else s.mode
         folder = self.folder(molecule, context)
-        found, output = crest(start, folder, s.window, solvation, context.threads, mode)
-        ensemble, counts = ensemble_of(found, mol, s.window * KCAL, solvation)
-        told = {**facts, **counts, "found": len(found), "program": f"{output.program.title} {output.version}"}
-        finding = self.averaged(molecule, context, ensemble, told, is_rigid=len(ensemble.geometries) == 1)
+        sampled, output = crest(start, folder, s.window, solvation, context.threads, mode)
+        ensemble, counts = ensemble_of(sampled, mol, s.window * KCAL, solvation)
+        program = f"{output.program.title} {output.version}"
+        diagnostics = {**facts, **counts, "found": len(sampled), "program": program}
+        finding = self.averaged(molecule, context, ensemble, diagnostics, is_rigid=len(ensemble.geometries) == 1)
         return with_output(finding, context, output)

@@ -66,10 +66,15 @@ class ProgramVerifier(Calculation):
         output: ProgramOutput,
         diagnostics: Mapping[str, Any],
     ) -> Finding:
-        """Returns the finding of a self-consistent field whose geometry has the bonds of the molecule."""
+        """Returns the finding of a self-consistent field. Raises SimulatorError if a bond has broken or formed."""
         check_bonds(result.geometry, bonds_of(molecule.mol))
-        gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
-        values: dict[Property, float | None] = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
+        values: dict[Property, float | None] = {
+            HOMO: result.homo,
+            LUMO: result.lumo,
+            HOMO_LUMO_GAP: result.gap,
+            DIPOLE: result.dipole,
+            TOTAL_ENERGY: result.energy,
+        }
         facts = {**diagnostics, **result.diagnostics, "program": f"{output.program.title} {output.version}"}
         finding = self.calculated(molecule, context, self.measured(molecule, values), facts, {"": result.geometry})
         return with_output(finding, context, output)
@@ -91,6 +96,14 @@ KNOWN = (
 )  # fmt: skip
 """Names with a checked spelling; the settings take others, too."""
 EXPECTED_STEPS = 8  # of a relaxation, in the estimate of its cost
+# The estimated seconds of a self-consistent field: REFERENCE_SECONDS for REFERENCE_FUNCTIONS basis functions, and with
+# the power COST_EXPONENT of their number. The factors multiply it.
+REFERENCE_SECONDS = 9.0
+REFERENCE_FUNCTIONS = 114
+COST_EXPONENT = 2.5
+SOLVENT_FACTOR = 1.3
+OPEN_SHELL_FACTOR = 1.8
+STEP_FACTOR = 1.4  # cost of a step of a relaxation, over that of a self-consistent field
 DEFAULT_BASIS_FACTOR = 1.9  # basis functions over those of def2-SVP, for a basis set that BASIS_FACTORS lacks
 
 
@@ -177,13 +190,13 @@ class SelfConsistentField(ProgramVerifier):
         n_functions = sum(functions_of_atom(atom.GetAtomicNum()) for atom in atoms)
         n_functions += n_hydrogens * functions_of_atom(1)
         basis_functions = BASIS_FACTORS.get(self.settings.basis, DEFAULT_BASIS_FACTOR) * n_functions
-        seconds = 9.0 * (basis_functions / 114) ** 2.5
+        seconds = REFERENCE_SECONDS * (basis_functions / REFERENCE_FUNCTIONS) ** COST_EXPONENT
         if self.settings.solvent:
-            seconds *= 1.3
+            seconds *= SOLVENT_FACTOR
         if candidate.multiplicity > 1:
-            seconds *= 1.8
+            seconds *= OPEN_SHELL_FACTOR
         if self.settings.optimise:
-            seconds *= 1 + 1.4 * EXPECTED_STEPS
+            seconds *= 1 + STEP_FACTOR * EXPECTED_STEPS
         return Cost(core_seconds=self.overhead + seconds)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:

@@ -40,7 +40,10 @@ class OrcaScf(SelfConsistentField):
 
     def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
         """Returns a basis set with diffuse functions where anions are expected."""
-        return {"basis": "def2-SVPD"} if self.settings.basis == "def2-SVP" and min(charges, default=0) < 0 else {}
+        has_anions = any(charge < 0 for charge in charges)
+        if has_anions and self.settings.basis == "def2-SVP":
+            return {"basis": "def2-SVPD"}
+        return {}
 
 
 class GaussianScfSettings(ProgramScfSettings):

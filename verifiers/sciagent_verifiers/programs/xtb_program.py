@@ -29,8 +29,10 @@ class XtbProgramSettings(Settings):
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbProgramSettings:
-        if self.solvent and (fault := unparametrised(self.method, self.model, self.solvent)):
-            raise ValueError(fault)
+        if self.solvent:
+            fault = unparametrised(self.method, self.model, self.solvent)
+            if fault:
+                raise ValueError(fault)
         return self
 
 
@@ -62,8 +64,10 @@ class XtbProgram(ProgramVerifier):
     def level(self) -> Level:
         s = self.settings
         method = f"{s.method}+{s.model.upper()}" if s.solvent else s.method
-        start = s.geometry.label
-        geometry = f"{s.method}{f'({s.solvent})' if s.solvent else ''}//{start}" if s.optimise else start
+        geometry = s.geometry.label
+        if s.optimise:
+            optimiser = f"{s.method}({s.solvent})" if s.solvent else s.method
+            geometry = f"{optimiser}//{geometry}"
         return Level(method, phase=s.solvent or "gas", geometry=geometry)
 
     def cost(self, candidate: Molecule) -> Cost:

@@ -67,9 +67,15 @@ class XtbConformers(ConformerEnsemble, TightBinding):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         seed = seed_of(molecule.key, self.settings_hash, context.replicate)  # the campaign does not matter
-        limits = s.embed, s.window * KCAL, s.max_relaxed
         ensemble, diagnostics = search(
-            resolved(molecule.mol), molecule.charge, molecule.multiplicity, seed, *limits, self.solvation
+            resolved(molecule.mol),
+            molecule.charge,
+            molecule.multiplicity,
+            seed,
+            s.embed,
+            s.window * KCAL,
+            s.max_relaxed,
+            self.solvation,
         )
         is_rigid = len(ensemble.geometries) == 1 and not diagnostics["found_once"]
         return self.averaged(molecule, context, ensemble, diagnostics, is_rigid)

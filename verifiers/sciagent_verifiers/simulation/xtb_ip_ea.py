@@ -18,7 +18,8 @@ from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repe
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
-RIGID, FLEXIBLE = ({p: spread for p in (*VERTICAL.values(), *ADIABATIC.values())} for spread in (0.001, 0.03))
+RIGID = dict.fromkeys((*VERTICAL.values(), *ADIABATIC.values()), 0.001)
+FLEXIBLE = dict.fromkeys((*VERTICAL.values(), *ADIABATIC.values()), 0.03)
 SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # start of the priors' sources
 
 
@@ -96,7 +97,7 @@ class XtbIpEa(TightBinding):
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry as for xtb.singlepoint, plus a relaxation of each adiabatic ion."""
-        relaxations = len(self.ions) * self.settings.adiabatic
+        relaxations = len(self.ions) if self.settings.adiabatic else 0
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
@@ -116,15 +117,19 @@ class XtbIpEa(TightBinding):
                 check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
                 structures[ion] = ionic
-        if (affinity := values.get(ADIABATIC_EA, values.get(VERTICAL_EA))) is not None:
+        affinity = values.get(ADIABATIC_EA, values.get(VERTICAL_EA))
+        if affinity is not None:
             details["anion_bound"] = affinity > 0
         rows = self.measured(molecule, values, own=own)
         return self.calculated(molecule, context, rows, diagnostics | details, structures, own=own)
 
     def _vertical(self, conformer: Geometry) -> dict[Property, float | None]:
-        """Returns the vertical values of a conformer; the adiabatic ones are taken to spread as much."""
+        """Returns the values of a conformer. Adiabatic values are taken to spread as much as vertical ones, so the
+        vertical value stands for both."""
         values: dict[Property, float | None] = {}
         for ion in self.ions:
             vertical, _ = difference(conformer, ionised(conformer, ion), ion, self.settings.method, self.solvation)
-            values |= {VERTICAL[ion]: vertical} | ({ADIABATIC[ion]: vertical} if self.settings.adiabatic else {})
+            values[VERTICAL[ion]] = vertical
+            if self.settings.adiabatic:
+                values[ADIABATIC[ion]] = vertical
         return values

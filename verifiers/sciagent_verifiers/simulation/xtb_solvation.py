@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import SOLVATION_ENERGY
+from sciagent.domain.properties import SOLVATION_ENERGY, Property
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
@@ -52,7 +52,10 @@ class XtbSolvationSettings(Settings):
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbSolvationSettings:
-        for method in (self.method, *((OTHER_METHOD[self.method],) if self.second_opinion else ())):
+        methods = [self.method]
+        if self.second_opinion:
+            methods.append(OTHER_METHOD[self.method])
+        for method in methods:
             fault = unparametrised(method, self.model, self.solvent)
             if fault:
                 raise ValueError(fault + ("" if method == self.method else "; or set second_opinion: false"))
@@ -111,9 +114,11 @@ class XtbSolvation(TightBinding):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
-        gas, diagnostics, own = self.geometry_and_spread(
-            molecule, context, lambda c: {SOLVATION_ENERGY: self._difference(settings.method, c, c)}
-        )
+
+        def value_of(conformer: Geometry) -> dict[Property, float | None]:
+            return {SOLVATION_ENERGY: self._difference(settings.method, conformer, conformer)}
+
+        gas, diagnostics, own = self.geometry_and_spread(molecule, context, value_of)
         dissolved = gas
         structures = {"": gas}
         if settings.relax == "solvent":
@@ -122,14 +127,14 @@ class XtbSolvation(TightBinding):
             structures["dissolved"] = dissolved
         diagnostics["reference_state"] = "1 mol/L gas to 1 mol/L solution"
         value = self._difference(settings.method, gas, dissolved)
-        further = 0.0
+        further = 0.0  # distance of the two methods, eV
         if settings.second_opinion:
             other = OTHER_METHOD[settings.method]
             opinion: dict[str, Any] = {"method": other}
             try:
-                second = self._difference(other, gas, dissolved)
-                opinion[SOLVATION_ENERGY.name] = second
-                further = abs(value - second)
+                second_value = self._difference(other, gas, dissolved)
+                opinion[SOLVATION_ENERGY.name] = second_value
+                further = abs(value - second_value)
             except SimulatorError as error:
                 opinion["failed"] = str(error.reason)
             diagnostics["second_opinion"] = opinion

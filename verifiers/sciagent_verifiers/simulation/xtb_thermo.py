@@ -25,7 +25,8 @@ from sciagent_verifiers.thermochemistry_settings import (
 )
 
 FMAX = 0.005  # eV/angstrom
-ACCURACY = 0.05
+ACCURACY = 0.05  # factor on tblite's thresholds for the Hessian; below 1 is tighter than its default
+DEFAULT_DAMPING = 0.4  # mixer damping of a self-consistent field that needed no recovery
 RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 2.0}
 FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.02, GIBBS_FREE_ENERGY: 0.03, LOWEST_FREQUENCY: 15.0}
 
@@ -49,7 +50,7 @@ class XtbThermoSettings(ThermalSettings):
 
     @property
     def protocol(self) -> GeometryProtocol:
-        """The protocol of the geometry, in the solvent."""
+        """The protocol of the geometry, in the solvent of the frequencies."""
         return self.geometry.model_copy(update={"solvent": self.solvent}) if self.solvent else self.geometry
 
 
@@ -112,15 +113,15 @@ class XtbThermo(TightBinding):
             return end, result
 
         def modes_of(geometry: Geometry, result: XtbResult) -> NormalModes:
-            damping = RECOVERY[result.recovery].get("mixer-damping", 0.4)
+            damping = RECOVERY[result.recovery].get("mixer-damping", DEFAULT_DAMPING)
             return normal_modes(geometry, tblite_hessian(geometry, self.solvation, damping, ACCURACY))
 
         place = minimum(start, relaxed, modes_of, settings.imaginary_limit)
         values, facts, note = thermal_values(place, place.result.energy, settings, settings.solvent)
         levels = {m.property: m.level for m in self.measures}
-        noise = soft_mode_spread(facts, settings)
+        spread_of_soft_modes = soft_mode_spread(facts, settings)
         rows = list[Measured]()
         for prop, value in values.items():
-            rows += self.measured(molecule, {prop: value}, further=noise, level=levels[prop])
+            rows += self.measured(molecule, {prop: value}, further=spread_of_soft_modes, level=levels[prop])
         finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": place.geometry}, note)
         return with_frequencies(finding, context.scratch, place.geometry, place.modes, settings.scale)
