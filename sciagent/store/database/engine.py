@@ -72,7 +72,8 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """
     # the last used connection is used next, since a write through a connection empties the page caches of all others
     options: dict[str, Any] = {"pool_use_lifo": True}
-    if is_postgresql := url.get_backend_name() == "postgresql":
+    is_postgresql = url.get_backend_name() == "postgresql"
+    if is_postgresql:
         # each connection is tested before it is used again, since a restarted server has dropped it
         options |= {"pool_pre_ping": True, "connect_args": {**_reachable(idle_seconds), **url.query}}
     try:
@@ -196,7 +197,8 @@ def db_now(connection: Connection) -> datetime:
 
 
 def now_column(connection: Connection) -> sa.ColumnElement[datetime]:
-    """The present time for a statement that reads other things, too, so that the clock takes none of its own."""
+    """The present time for a statement that reads other things, too, so that reading the clock takes no
+    statement of its own."""
     if connection.dialect.name != "postgresql":
         return sa.literal(datetime.now(UTC), UtcDateTime())
     return sa.func.clock_timestamp(type_=UtcDateTime())

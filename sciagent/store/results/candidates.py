@@ -1,7 +1,7 @@
-"""Candidates in the ledger: inserted and found by key, with the texts, names and families that they have.
+"""Candidates in the ledger: inserted and found by key, with their texts, names and families.
 
-Texts are those under which they were proposed; names and remarks come from input files. Families are the scaffolds of
-molecules, for example. Every query is served by an index.
+A candidate is stored with the texts under which it was proposed; names and remarks come from input
+files. Families are the scaffolds of molecules, for example. Every query is served by an index.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
             **versions[c.kind],
             **{name: getattr(c, name) for name in _CANDIDATE_COLUMNS},
         }
-        for c in map(by_key.__getitem__, fresh)
+        for c in [by_key[key] for key in fresh]
     ]
     insert_or_ignore(connection, t.candidate, rows)
     return known | ids_of(connection, fresh)
@@ -175,8 +175,7 @@ def enter_names(
     if campaign_id is None:  # a unique constraint does not compare NULL
         known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), ())
         rows = {row: None for row in rows if row not in known}
-    columns = ("candidate_id", "field", "text")
-    new = [{"campaign_id": campaign_id, **dict(zip(columns, row, strict=True))} for row in rows]
+    new = [{"campaign_id": campaign_id, "candidate_id": id_, "field": field, "text": text} for id_, field, text in rows]
     insert_or_ignore(connection, t.candidate_name, new)
 
 
@@ -206,6 +205,7 @@ def name_fields(connection: Connection, campaign_id: int) -> list[str]:
 def _name_rows(
     connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]
 ) -> dict[tuple[int, str, str], None]:
+    """Returns the distinct (candidate id, field, text) of names as the keys of a dictionary, the oldest first."""
     c = t.candidate_name.c
     query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
         among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
