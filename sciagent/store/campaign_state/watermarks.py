@@ -3,7 +3,7 @@
 Evidence takes a new number of the ledger's counter; these rows only note what the counter says. On PostgreSQL a
 transaction that noted it may commit after a version has taken the next number, and its row would then slip below that
 version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
-number of a version locks it, too. "All turns below W" is then a fixed set, as "all evidence up to W" is.
+number of a version locks it, too. "All turns below W" is then a fixed set, as is "all evidence up to W".
 
 A calibration of a rung is never changed; the last fit of a rung and a property counts.
 """

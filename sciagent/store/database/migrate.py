@@ -1,7 +1,7 @@
 """Migrations and backups. Opening a SQLite ledger copies and upgrades it; `sciagent db upgrade` upgrades PostgreSQL.
 
 Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old. A new SQLite
-ledger is written from a snapshot of what the scripts make.
+ledger is written from a snapshot of the tables that the migration scripts make.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def refuse_newer(at: str | None) -> None:
     """Raises SchemaVersionError for a revision that this sciagent does not know."""
     if at in (None, HEAD):
         return
-    known = {s.revision for s in _scripts().walk_revisions()}
+    known = {script.revision for script in _scripts().walk_revisions()}
     if at not in known:
         raise SchemaVersionError(
             f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
@@ -188,10 +188,9 @@ def differences(engine: Engine) -> list[str]:
     with read_only(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", ".*expression-based index"
-            )  # SQLite's expression-based indexes cannot be compared
-            differing = [str(d) for d in compare_metadata(context, metadata)]
+            # SQLite's expression-based indexes cannot be compared
+            warnings.filterwarnings("ignore", ".*expression-based index")
+            differing = [str(difference) for difference in compare_metadata(context, metadata)]
         if engine.dialect.name == "sqlite":
             suffixes = ("no_update", "no_delete")
             query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"

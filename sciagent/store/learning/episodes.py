@@ -1,5 +1,4 @@
-"""Episodes as rewards see them: turns in order, the candidates that they proposed first, and the cost of
-these candidates.
+"""Episodes as rewards see them: turns in order, their new candidates, and the cost of candidates.
 
 The cost of a candidate is what the computation of its evidence cost, whichever campaign paid.
 """

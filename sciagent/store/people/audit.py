@@ -126,7 +126,7 @@ def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:
 
 
 def check(connection: Connection, since: str | None = None) -> AuditCheck:
-    """Check the chain. since: hash of an entry that was noted before; the entries after it are checked.
+    """Check the chain. since: hash of an entry that was noted before; this entry and all later ones are checked.
 
     Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
     last = 0

@@ -89,7 +89,7 @@ def _found(connection: Connection, where: sa.ColumnElement[bool]) -> Person | No
 
 
 def set_password(connection: Connection, who: str, person_id: int, password_hash: str) -> None:
-    """Write the hash of a new password, and set the number of wrong passwords to zero."""
+    """Write the hash of a new password, set the number of wrong passwords to zero, and unlock the account."""
     values = {"password_hash": password_hash, "failures": 0, "locked_until": None}
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
     audit.append(connection, who, "chose a password", "person", person_id)
