@@ -178,7 +178,8 @@ def sqlite_path(engine: Engine) -> Path | None:
     return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
 
-_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # server's time, local clock
+_clock_readings: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()
+"""{connection: (server's time, local monotonic clock in seconds at the same moment)}."""
 
 
 def db_now(connection: Connection) -> datetime:
@@ -189,11 +190,11 @@ def db_now(connection: Connection) -> datetime:
     """
     if connection.dialect.name != "postgresql":
         return datetime.now(UTC)
-    if connection not in _read:
+    if connection not in _clock_readings:
         now = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-        _read[connection] = now.astimezone(UTC), time.monotonic()
-    at, then = _read[connection]
-    return at + timedelta(seconds=time.monotonic() - then)
+        _clock_readings[connection] = now.astimezone(UTC), time.monotonic()
+    server_time, local_seconds = _clock_readings[connection]
+    return server_time + timedelta(seconds=time.monotonic() - local_seconds)
 
 
 def now_column(connection: Connection) -> sa.ColumnElement[datetime]:

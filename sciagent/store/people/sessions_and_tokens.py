@@ -18,7 +18,7 @@ from sciagent.store.database.engine import db_now, now_column
 from sciagent.store.people import audit
 from sciagent.store.people.persons import Person
 
-SEEN_EVERY = timedelta(minutes=5)  # between two notes of when a session was used
+SEEN_EVERY = timedelta(minutes=5)  # least time between two writes of `seen_at`
 _A = t.access.c
 _P = t.person.c
 _M = t.membership.c
@@ -158,9 +158,10 @@ def revoke(connection: Connection, who: str, access: Access) -> None:
 
 
 def revoke_all(connection: Connection, person_id: int, kinds: Collection[AccessKind] = tuple(AccessKind)) -> None:
-    """End all accesses of a person, such as after a new password."""
-    mine = sa.and_(_A.person_id == person_id, _A.kind.in_([str(kind) for kind in kinds]), _A.revoked_at.is_(None))
-    connection.execute(sa.update(t.access).where(mine).values(revoked_at=db_now(connection)))
+    """End all open accesses of a person that are of these kinds, such as after a new password."""
+    is_of_kind = _A.kind.in_([str(kind) for kind in kinds])
+    is_to_end = sa.and_(_A.person_id == person_id, is_of_kind, _A.revoked_at.is_(None))
+    connection.execute(sa.update(t.access).where(is_to_end).values(revoked_at=db_now(connection)))
 
 
 def _hash(secret: str) -> str:
