@@ -3,7 +3,7 @@
 Evidence takes a new number of the ledger's counter; these rows only note what the counter says. On PostgreSQL a
 transaction that noted it may commit after a version has taken the next number, and its row would then slip below that
 version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
-number of a version locks it, too. "All turns below W" is then a fixed set, as "all evidence up to W" is.
+number of a version locks it, too. "All turns below W" is then a fixed set, as is "all evidence up to W".
 
 A calibration of a rung is never changed; the last fit of a rung and a property counts.
 """
@@ -29,16 +29,17 @@ def lock(connection: Connection, campaign_id: int) -> None:
 
 
 def note(connection: Connection, campaign_id: int) -> int:
-    """Returns the watermark for rows of a campaign that this transaction writes: that of the newest evidence.
+    """Returns the watermark for rows of a campaign that this transaction writes: the watermark of the newest
+    evidence.
 
-    The campaign's row is locked before the counter is read. Drivers hold that lock already, which is then no wait.
+    The campaign's row is locked before the counter is read. Drivers hold this lock already, so they do not wait.
     """
     lock(connection, campaign_id)
     return read_watermark(connection)
 
 
 def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
-    """Returns `note` for the campaign of a trajectory."""
+    """Locks the campaign of a trajectory, and returns the same watermark as `note`."""
     j = t.trajectory.c
     query = sa.select(t.campaign.c.id).join(t.trajectory, j.campaign_id == t.campaign.c.id)
     connection.execute(query.where(j.id == trajectory_id).with_for_update(key_share=True, of=t.campaign))

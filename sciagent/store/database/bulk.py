@@ -99,7 +99,8 @@ def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Map
 def id_of_hash(connection: Connection, table: sa.Table, content_hash: str, values: Mapping[str, Any]) -> int:
     """Returns the id of the row with this hash, and inserts the row if there is none. Two writers get the same id."""
     query = sa.select(table.c.id).where(table.c.hash == content_hash)
-    if (id_ := connection.execute(query).scalar()) is None:
+    id_ = connection.execute(query).scalar()
+    if id_ is None:
         insert_or_ignore(connection, table, [{"hash": content_hash, **values}])
         id_ = connection.execute(query).scalar_one()
     return int(id_)

@@ -1,5 +1,5 @@
-"""Parts of a campaign's candidates: those before a moment, or some that were drawn. Views of a campaign are limited to
-them."""
+"""Parts of a campaign's candidates: those before a moment, or candidates that were drawn. Views of a campaign can be
+limited to such a part."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """
     # the last used connection is used next, since a write through a connection empties the page caches of all others
     options: dict[str, Any] = {"pool_use_lifo": True}
-    if is_postgresql := url.get_backend_name() == "postgresql":
+    is_postgresql = url.get_backend_name() == "postgresql"
+    if is_postgresql:
         # each connection is tested before it is used again, since a restarted server has dropped it
         options |= {"pool_pre_ping": True, "connect_args": {**_reachable(idle_seconds), **url.query}}
     try:
@@ -177,7 +178,8 @@ def sqlite_path(engine: Engine) -> Path | None:
     return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
 
-_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # server's time, local clock
+_clock_readings: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()
+"""{connection: (server's time, local monotonic clock in seconds at the same moment)}."""
 
 
 def db_now(connection: Connection) -> datetime:
@@ -188,15 +190,16 @@ def db_now(connection: Connection) -> datetime:
     """
     if connection.dialect.name != "postgresql":
         return datetime.now(UTC)
-    if connection not in _read:
+    if connection not in _clock_readings:
         now = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-        _read[connection] = now.astimezone(UTC), time.monotonic()
-    at, then = _read[connection]
-    return at + timedelta(seconds=time.monotonic() - then)
+        _clock_readings[connection] = now.astimezone(UTC), time.monotonic()
+    server_time, local_seconds = _clock_readings[connection]
+    return server_time + timedelta(seconds=time.monotonic() - local_seconds)
 
 
 def now_column(connection: Connection) -> sa.ColumnElement[datetime]:
-    """The present time for a statement that reads other things, too, so that the clock takes none of its own."""
+    """The present time for a statement that reads other things, too, so that reading the clock takes no
+    statement of its own."""
     if connection.dialect.name != "postgresql":
         return sa.literal(datetime.now(UTC), UtcDateTime())
     return sa.func.clock_timestamp(type_=UtcDateTime())

@@ -122,9 +122,10 @@ class LedgerFile:
     """The file of an open SQLite ledger. It is the same file as long as device and inode of its path stay the same.
 
     A deleted or replaced file lives on, unseen, while a process has it open: all that is written is gone when the last
-    such process ends. So the first check that finds it gone copies the ledger to a new file.
+    such process ends. So the first check that finds the file gone copies the ledger to a new file.
 
-    The file itself is never opened here: to close it would release the locks that SQLite holds on it in this process.
+    This class opens the file only through SQLite, since closing any other handle of the file would release the locks
+    that SQLite holds on it in this process.
     """
 
     def __init__(self, path: Path, engine: Engine) -> None:
@@ -179,7 +180,8 @@ class LedgerFile:
         return False
 
     def _is_cut_short(self) -> bool:
-        """Returns whether the file has shrunk and is shorter than its pages. It shrinks without harm by a VACUUM."""
+        """Returns whether the file has shrunk and is shorter than its pages. A VACUUM shrinks the
+        file without harm, together with its number of pages."""
         present = self._status()
         if present is None or not self._has_shrunk():
             return False
@@ -193,7 +195,12 @@ class LedgerFile:
     def _describe(self) -> str:
         """Copies the ledger, and returns the message for people."""
         is_there = self._status() is not None
-        fault = "cut short" if self._is_here() else "replaced by another file" if is_there else "deleted or moved"
+        if self._is_here():
+            fault = "cut short"
+        elif is_there:
+            fault = "replaced by another file"
+        else:
+            fault = "deleted or moved"
         event_text = f"{self._path} was {fault} while this process had it open"
         try:
             copy = self._rescue()

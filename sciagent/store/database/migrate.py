@@ -1,7 +1,7 @@
 """Migrations and backups. Opening a SQLite ledger copies and upgrades it; `sciagent db upgrade` upgrades PostgreSQL.
 
 Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old. A new SQLite
-ledger is written from a snapshot of what the scripts make.
+ledger is written from a snapshot of the tables that the migration scripts make.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def head() -> str:
 
 def current(engine: Engine) -> str | None:
     """The revision of the database; None if it is empty."""
-    if (path := sqlite_path(engine)) is not None:
+    path = sqlite_path(engine)
+    if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):  # the ledger is there, or SQLite says why it cannot be made
             _make_private(path.resolve())
@@ -65,7 +66,7 @@ def current(engine: Engine) -> str | None:
 
 
 def _make_private(path: Path) -> None:
-    """Makes an empty file that only its owner can read, whatever the umask. Raises OSError, also if it is there.
+    """Makes an empty file that only its owner can read, whatever the umask. Raises OSError, also if the file exists.
 
     An empty file is an empty SQLite database, and SQLite gives its `-wal` and `-shm` the permissions of the database.
     """
@@ -156,7 +157,8 @@ def _copy(path: Path, revision: str) -> Path:
 
 def ensure(engine: Engine) -> Path | None:
     """Upgrade SQLite to the code's revision. Raises SchemaVersionError for PostgreSQL at any other revision."""
-    if (at := current(engine)) == HEAD:
+    at = current(engine)
+    if at == HEAD:
         return None
     refuse_newer(at)
     if engine.dialect.name != "sqlite":
@@ -171,7 +173,7 @@ def refuse_newer(at: str | None) -> None:
     """Raises SchemaVersionError for a revision that this sciagent does not know."""
     if at in (None, HEAD):
         return
-    known = {s.revision for s in _scripts().walk_revisions()}
+    known = {script.revision for script in _scripts().walk_revisions()}
     if at not in known:
         raise SchemaVersionError(
             f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
@@ -186,8 +188,9 @@ def differences(engine: Engine) -> list[str]:
     with read_only(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*expression-based index")  # those of SQLite cannot be compared
-            differing = [str(d) for d in compare_metadata(context, metadata)]
+            # SQLite's expression-based indexes cannot be compared
+            warnings.filterwarnings("ignore", ".*expression-based index")
+            differing = [str(difference) for difference in compare_metadata(context, metadata)]
         if engine.dialect.name == "sqlite":
             suffixes = ("no_update", "no_delete")
             query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
@@ -204,7 +207,7 @@ def differences(engine: Engine) -> list[str]:
 
 
 def back_up(url: URL, target: Path) -> None:
-    """Write a copy that only its owner can read. It gets its name only when it is complete.
+    """Write a copy that only its owner can read. The copy gets its name only when it is complete.
 
     Raises UsageError if the target exists or cannot be written, or if there is no ledger; LedgerError if pg_dump is
     missing or fails.
@@ -241,7 +244,9 @@ def _postgresql(url: URL, target: Path) -> None:
     if shutil.which("pg_dump") is None:
         raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
     plain = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
-    environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
+    environment = dict(os.environ)
+    if url.password:
+        environment["PGPASSWORD"] = str(url.password)
     command = ["pg_dump", "--format=custom", "--file", str(target), "--dbname", plain.render_as_string(False)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:

@@ -24,7 +24,7 @@ _END_AS = {
     )
     for end in AttemptState
 }
-
+"""{state at the end: update of an attempt whose present state allows this end}."""
 
 _MARK_LATE = sa.update(t.attempt).where(
     t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_not(None)
@@ -90,13 +90,14 @@ def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     rows = [vars(end) | {"detail": end.detail[:4000]} for end in ends]
     ended = {"ended_at": db_now(connection)}
     for state in {end.state for end in ends}:
-        mine = [row for row in rows if row["state"] is state]
-        if execute_many(connection, _END_AS[state], mine, ended) != len(mine):
+        rows_of_state = [row for row in rows if row["state"] is state]
+        n_changed = execute_many(connection, _END_AS[state], rows_of_state, ended)
+        if n_changed != len(rows_of_state):
             _refuse(connection, [end.attempt_id for end in ends if end.state is state], state)
 
 
 def mark_end(connection: Connection, attempt_ids: Sequence[int], watermark: int | None = None) -> None:
-    """Write the watermark at which attempts ended: that of their evidence, or a new one.
+    """Write the watermark at which attempts ended. watermark: the watermark of their evidence; None: a new one.
 
     "All attempts up to w" is then a fixed set, like all evidence. A new watermark is locked until the commit, so the
     transaction must not wait for another row afterwards. An attempt that ended before keeps its watermark.

@@ -87,7 +87,7 @@ def page(
     rung_ids: Sequence[int] | None = None,
     after: int | None = None,
 ) -> list[JobRow]:
-    """The next `limit` jobs after job `after`, by state as in `ORDER`, then by priority, then newest first.
+    """The next `limit` jobs after job `after`, by state as in `STATE_ORDER`, then by priority, then newest first.
 
     rung_ids: only jobs of these rungs. A job is sorted by its present state, also if the state has just changed.
     """
@@ -95,7 +95,9 @@ def page(
     if after is not None:
         begin = connection.execute(sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)).one_or_none()
     job_ids = list[int]()
-    for state in (state for state in STATE_ORDER if state in states):
+    for state in STATE_ORDER:
+        if state not in states:
+            continue
         if begin is not None and STATE_ORDER.index(state) < STATE_ORDER.index(JobState(begin.state)):
             continue
         behind = (begin.priority, begin.id) if begin is not None and begin.state == state else None
@@ -128,7 +130,7 @@ def _ids(
 
 
 def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
-    """These jobs, in the order given."""
+    """The jobs with these ids, in the order given; unknown ids are left out."""
     a = t.attempt.c
     last = t.attempt.alias().c
     newest = sa.select(sa.func.max(last.id)).where(last.job_id == _J.id).correlate(t.job).scalar_subquery()
@@ -142,8 +144,11 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     ended = sa.select(a.job_id, a.outcome, a.reason, sa.func.coalesce(a.detail, ""))
     ended = ended.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
     results = {job_id: result for job_id, *result in connection.execute(ended).all()}
-    nothing = [None, None, ""]
-    by_id = {row.id: JobRow(*[*row, *results.get(row.id, nothing)]) for row in connection.execute(query).all()}
+    no_result = [None, None, ""]  # outcome, reason and detail of a job without an ended attempt
+    by_id = dict[int, JobRow]()
+    for row in connection.execute(query).all():
+        result = results.get(row.id, no_result)
+        by_id[row.id] = JobRow(*row, *result)
     return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
 

@@ -95,13 +95,13 @@ def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) ->
 
 def alerts(connection: Connection, candidate_id: int, screen: str) -> tuple[str, ...]:
     """The names of the safety rules that a candidate matches, whether a campaign allows them or not, as the verifier
-    `screen` found. Empty also where it has not looked."""
+    `screen` found. The tuple is empty, too, if `screen` has not checked the candidate."""
     e = t.current_evidence.c
     query = sa.select(e.diagnostics).where(e.candidate_id == candidate_id, e.verifier == screen)
-    found = []
-    for kept in connection.execute(query).scalars():
-        found.extend(kept.get("rules", ()))
-    return tuple(dict.fromkeys(found))
+    rules = []
+    for diagnostics in connection.execute(query).scalars():
+        rules.extend(diagnostics.get("rules", ()))
+    return tuple(dict.fromkeys(rules))  # each name once
 
 
 def set_state(connection: Connection, sample_id: int, state: str) -> None:

@@ -15,8 +15,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 
+# kinds of a reviewer's submission
 REVIEWED = "reviewed"
-SENT_BACK = "sent_back"  # kinds of a reviewer's submission
+SENT_BACK = "sent_back"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def write(connection: Connection, new: NewSubmission, campaign_id: int, what: st
 
 def with_key(connection: Connection, key: str) -> Submission | None:
     """The submission with this key; None if there is none."""
-    return next(iter(_read(connection, t.submission.c.key == key)), None)
+    submissions = _read(connection, t.submission.c.key == key)
+    return submissions[0] if submissions else None
 
 
 def by_id(connection: Connection, submission_id: int) -> Submission:
@@ -103,7 +105,7 @@ def evidence_key(connection: Connection, evidence_id: int) -> str:
 
 
 def attempt_of(connection: Connection, evidence_id: int) -> int | None:
-    """The attempt that paid for evidence; a correction of it names the same one."""
+    """The id of the attempt that paid for evidence. Corrected evidence names the same attempt as the first evidence."""
     e = t.evidence.c
-    found: int | None = connection.execute(sa.select(e.attempt_id).where(e.id == evidence_id)).scalar_one()
-    return found
+    attempt_id: int | None = connection.execute(sa.select(e.attempt_id).where(e.id == evidence_id)).scalar_one()
+    return attempt_id

@@ -1,6 +1,6 @@
-"""Episodes as rewards see them: turns in order, the candidates that they proposed first, and what these cost.
+"""Episodes as rewards see them: turns in order, their new candidates, and the cost of candidates.
 
-The cost is that at which evidence was computed, whoever paid.
+The cost of a candidate is what the computation of its evidence cost, whichever campaign paid.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ class EpisodeTurn:
     @property
     def new_candidates(self) -> list[int]:
         """The ids of the candidates that were new in the turn, each once, in the order of their proposals."""
-        new = (proposal.candidate_id for proposal in self.proposals if proposal.status == "new")
-        return list(dict.fromkeys(id_ for id_ in new if id_ is not None))
+        ids = [proposal.candidate_id for proposal in self.proposals if proposal.status == "new"]
+        return list(dict.fromkeys(id_ for id_ in ids if id_ is not None))
 
 
 def episodes(
     connection: Connection, campaign_id: int, as_of: int, only: Collection[int] | None = None
 ) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn before a watermark, and all of groups that began before it, in order of
-    group, sibling and number. only: ids of trajectories; None: all."""
+    """The trajectories in which a model made a turn before a watermark, and all trajectories of groups that began
+    before the watermark, in order of group, sibling and number. only: ids of trajectories; None: all."""
     sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
     g = t.rollout_group.c
     of_group = sa.exists().where(g.id == _J.group_id, g.snapshot_watermark < as_of)
     query = _of_campaign(campaign_id)
     query = query if only is None else query.where(among(connection, _J.id, list(only)))
     rows = connection.execute(query.where(sa.or_(sampled, of_group)).order_by(_J.number)).all()
-    found = (EpisodeRow(*row) for row in rows)
-    return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))
+    trajectories = [EpisodeRow(*row) for row in rows]
+    return sorted(trajectories, key=lambda episode: (episode.group_id or 0, episode.sibling or 0, episode.number))
 
 
 def _of_campaign(campaign_id: int) -> sa.Select[Any]:
@@ -109,13 +109,14 @@ def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) 
 
 def _proposals(connection: Connection, turn_ids: Sequence[int]) -> dict[int, tuple[ProposalRow, ...]]:
     query = sa.select(_P.turn_id, _P.candidate_id, _P.status).where(among(connection, _P.turn_id, turn_ids))
-    found: dict[int, tuple[ProposalRow, ...]] = {}
+    by_turn: dict[int, list[ProposalRow]] = {}
     for turn_id, candidate_id, status in connection.execute(query.order_by(_P.id)):
-        found[int(turn_id)] = (*found.get(int(turn_id), ()), ProposalRow(candidate_id, status))
-    return found
+        by_turn.setdefault(int(turn_id), []).append(ProposalRow(candidate_id, status))
+    return {turn_id: tuple(proposals) for turn_id, proposals in by_turn.items()}
 
 
 def _known(cost: Mapping[str, float]) -> Cost:
+    """The part of a cost in resources that have a unit."""
     return Cost({resource: amount for resource, amount in cost.items() if resource in RESOURCE_UNITS})
 
 
@@ -168,7 +169,10 @@ def _attempts(
 def _imports(
     connection: Connection, imported: Collection[tuple[str, str]], candidate_ids: Sequence[int], as_of: int
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
-    """Yields the same for imported values. A value that was corrected counts once, as it stands at the watermark."""
+    """Yields the same as `_attempts` for imported values.
+
+    A corrected value counts once, as it stands at the watermark.
+    """
     current = evidence_as_of(as_of)
     q = t.quantity.c
     p = t.property_.c
@@ -189,7 +193,8 @@ def _imports(
 
 
 def shares(connection: Connection, evidence_ids: Sequence[int]) -> Mapping[int, Mapping[str, float]]:
-    """{evidence id: what it cost}: its share of the attempt that computed it. Imported evidence has no attempt."""
+    """{evidence id: {resource: its share of the cost of the attempt that computed it}}; without evidence that has no
+    attempt."""
     a = t.attempt.c
     e = t.evidence.c
     query = sa.select(e.id, a.cost, a.n_candidates).select_from(t.evidence.join(t.attempt, a.id == e.attempt_id))
@@ -212,8 +217,8 @@ def of_computations(
     a = t.attempt.c
     e = t.evidence.c
     chosen = (
-        sa.and_(e.verifier == one.verifier, e.verifier_version == one.version, e.settings_hash == one.settings_hash)
-        for one in computations
+        sa.and_(e.verifier == c.verifier, e.verifier_version == c.version, e.settings_hash == c.settings_hash)
+        for c in computations
     )
     query = sa.select(e.candidate_id, a.turn_id, a.cost, a.n_candidates, e.id).select_from(
         t.evidence.join(t.attempt, a.id == e.attempt_id)
@@ -221,8 +226,10 @@ def of_computations(
     query = query.where(
         e.watermark <= as_of, sa.or_(sa.false(), *chosen), among(connection, e.candidate_id, candidate_ids)
     )
-    found: dict[int, list[EvidenceCost]] = {}
-    for candidate_id, turn_id, cost, n, _ in connection.execute(query.order_by(e.id)) if computations else ():
+    costs: dict[int, list[EvidenceCost]] = {}
+    if not computations:
+        return costs
+    for candidate_id, turn_id, cost, n, _ in connection.execute(query.order_by(e.id)):
         share = Cost({name: amount / max(n, 1) for name, amount in cost.items() if name in RESOURCE_UNITS})
-        found.setdefault(int(candidate_id), []).append(EvidenceCost(turn_id, share))
-    return found
+        costs.setdefault(int(candidate_id), []).append(EvidenceCost(turn_id, share))
+    return costs

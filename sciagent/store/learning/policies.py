@@ -30,7 +30,8 @@ def enter(
 ) -> int:
     """Returns the id of the policy, and writes its row if it is new.
 
-    parent_id: the policy from which it was trained. recipe: how it was trained. A known policy keeps those of its row.
+    parent_id: the policy from which it was trained. recipe: how it was trained. A known policy keeps the
+    parent and the recipe of its row.
     """
     values: dict[str, Any] = {
         "name": identity.name[:200],
@@ -39,8 +40,10 @@ def enter(
         "source": identity.source,
         "at": db_now(connection),
     }
-    values |= {"parent_id": parent_id} if parent_id is not None else {}
-    values |= {"recipe": dict(recipe)} if recipe is not None else {}
+    if parent_id is not None:
+        values["parent_id"] = parent_id
+    if recipe is not None:
+        values["recipe"] = dict(recipe)
     return id_of_hash(connection, t.policy, identity.hash, values)
 
 
@@ -71,8 +74,8 @@ def get(connection: Connection, policy_id: int) -> PolicyRow:
 
 
 def find(connection: Connection, name: str) -> PolicyRow:
-    """The policy of this name, with its hash or without; without, the last one, and rather whole weights than an
-    adapter. Raises UnknownNameError."""
+    """The policy of this name, which may be given with its hash or without. Of several policies, whole weights
+    come before adapters, then the last one counts. Raises UnknownNameError."""
     known = rows(connection)
     found = [row for row in known if name in (row.name, row.name.partition("@")[0])]
     if not found:
@@ -115,7 +118,7 @@ _R = t.policy_role.c
 
 
 class RoleChange(NamedTuple):
-    """One row: a promotion, or a rollback that takes one back."""
+    """One row of the table `policy_role`: a promotion, or a rollback that takes back a promotion."""
 
     id: int
     role: str
@@ -143,20 +146,20 @@ def current(connection: Connection) -> dict[str, RoleChange]:
 
 def resolved(connection: Connection, named: str) -> PolicyRow:
     """The policy that a role points to, or that has this name. Raises UnknownNameError."""
-    points = current(connection)
-    if named in points:
-        return get(connection, points[named].policy_id)
+    last_changes = current(connection)
+    if named in last_changes:
+        return get(connection, last_changes[named].policy_id)
     try:
         return find(connection, named)
     except UnknownNameError:
         names = [row.name.partition("@")[0] for row in rows(connection)]
-        raise UnknownNameError("role or policy", named, {*points, *names}) from None
+        raise UnknownNameError("role or policy", named, {*last_changes, *names}) from None
 
 
 def promote(
     connection: Connection, role: str, policy_id: int, *, evaluation_id: int | None, who: str, why: str
 ) -> RoleChange:
-    """Lets a role point to a policy. Raises UsageError if it does already."""
+    """Lets a role point to a policy. Raises UsageError if the role points to this policy already."""
     before = changes(connection, role)
     if before and before[-1].policy_id == policy_id:
         raise UsageError(f'"{role}" points to this policy already')
@@ -169,15 +172,17 @@ def rollback(connection: Connection, role: str, *, who: str, why: str) -> RoleCh
     history = changes(connection, role)
     if not history:
         raise UnknownNameError("role", role, current(connection))
-    stack: list[RoleChange] = []
+    promotions: list[RoleChange] = []  # promotions that no rollback has taken back
     for change in history:
         if change.undoes_id is None:
-            stack.append(change)
+            promotions.append(change)
         else:
-            stack.pop()
-    if len(stack) < 2:
+            promotions.pop()
+    if len(promotions) < 2:
         raise UsageError(f'"{role}" has had no version before this one')
-    return _append(connection, role, stack[-2].policy_id, stack[-1].id, stack[-2].evaluation_id, who, why)
+    last = promotions[-1]
+    previous = promotions[-2]
+    return _append(connection, role, previous.policy_id, last.id, previous.evaluation_id, who, why)
 
 
 def _append(

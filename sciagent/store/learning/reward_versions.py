@@ -34,7 +34,7 @@ class RewardVersionRow(NamedTuple):
     guards: dict[str, Any]
     """Statistics of each policy."""
     scope: str | None
-    """Hash of the ids of the groups that it has the rewards of; None: of all episodes of the campaign."""
+    """Hash of the ids of the groups whose episodes have rewards; None: all episodes of the campaign have."""
 
 
 class RewardRow(NamedTuple):
@@ -55,9 +55,9 @@ class EarnedRewards(NamedTuple):
 
     outcome: float | None = None
     by_turn: Sequence[float | None] | None = None
-    """(turns,) None without rewards."""
+    """The reward of each turn in order, None for a turn without one; None if no turn has a reward."""
     advantages: Mapping[int, float] = {}
-    """By number of the turn."""
+    """{number of the turn: advantage}."""
 
 
 def _versions() -> sa.Select[Any]:
@@ -90,8 +90,8 @@ def campaign_of(connection: Connection, version: int) -> str:
 
 
 def last(connection: Connection, campaign_id: int, spec_hash: str, scope: str | None = None) -> RewardVersionRow | None:
-    """The last version of a campaign under the same description; None if there is none. scope: of the same groups;
-    None: of all episodes."""
+    """The last version of a campaign under the same description; None if there is none. scope: the last version
+    of this scope; None: of all episodes."""
     query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
     query = query.where(_V.scope.is_(None) if scope is None else _V.scope == scope)
     row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
@@ -168,7 +168,8 @@ def write(connection: Connection, version: int, rewards: Sequence[RewardRow]) ->
 
 
 def of_version(connection: Connection, version: int, trajectory_ids: Sequence[int] | None = None) -> list[RewardRow]:
-    """The rewards of a version, in the order of episodes and turns. trajectory_ids: only of these; None: of all."""
+    """The rewards of a version, in the order of episodes and turns. trajectory_ids: only
+    the rewards of these episodes; None: of all."""
     query = sa.select(_R.trajectory_id, _R.turn_id, _R.value, _R["return"], _R.advantage, _R.terms, _R.candidates)
     query = query.where(_R.reward_version_id == version)
     if trajectory_ids is not None:
@@ -179,16 +180,23 @@ def of_version(connection: Connection, version: int, trajectory_ids: Sequence[in
 def of_episode(
     connection: Connection, version: int | None, trajectory_id: int, numbers: Mapping[int, int]
 ) -> EarnedRewards:
-    """Returns the rewards of an episode. version: None for no rewards. numbers: of its turns by their ids."""
+    """Returns the rewards of an episode. version: None for no rewards. numbers: {turn id: number
+    of the turn in the episode}."""
     if version is None:
         return EarnedRewards()
-    found = of_version(connection, version, [trajectory_id])
-    known = {numbers[id_]: reward for reward in found if (id_ := reward.turn_id) is not None and id_ in numbers}
-    outcome = next((reward.value for reward in found if reward.turn_id is None), None)
-    last = max(numbers.values(), default=-1) if known else -1
-    by_turn = [known[number].value if number in known else None for number in range(last + 1)]
-    advantages = {number: reward.advantage for number, reward in known.items() if reward.advantage is not None}
-    return EarnedRewards(outcome, by_turn or None, advantages)
+    rewards = of_version(connection, version, [trajectory_id])
+    outcomes = [reward.value for reward in rewards if reward.turn_id is None]
+    outcome = outcomes[0] if outcomes else None
+    by_number = dict[int, RewardRow]()
+    for reward in rewards:
+        if reward.turn_id is not None and reward.turn_id in numbers:
+            by_number[numbers[reward.turn_id]] = reward
+    if not by_number:
+        return EarnedRewards(outcome)
+    n_turns = max(numbers.values()) + 1
+    by_turn = [by_number[number].value if number in by_number else None for number in range(n_turns)]
+    advantages = {number: reward.advantage for number, reward in by_number.items() if reward.advantage is not None}
+    return EarnedRewards(outcome, by_turn, advantages)
 
 
 def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:

@@ -79,7 +79,8 @@ def open_(
     size: int,
     purpose: str,
 ) -> GroupRow:
-    """Writes a new group with the next number. watermark, seq: up to which evidence and candidates are seen."""
+    """Writes a new group with the next number. watermark, seq: the limits of the evidence and of the candidates
+    in the snapshot."""
     values = {
         "campaign_id": campaign_id,
         "number": last_number(connection, campaign_id) + 1,
@@ -109,7 +110,7 @@ def last_number(connection: Connection, campaign_id: int) -> int:
 
 
 def of_campaign(connection: Connection, campaign_id: int, state: GroupState | None = None) -> list[GroupRow]:
-    """The groups of a campaign in order. state: only those in this state."""
+    """The groups of a campaign in order. state: only groups in this state."""
     query = _ROW.where(_G.campaign_id == campaign_id).order_by(_G.number)
     query = query if state is None else query.where(_G.state == state)
     return [GroupRow(*row) for row in connection.execute(query)]
@@ -141,12 +142,13 @@ def set_state(connection: Connection, group_id: int, state: GroupState) -> None:
 
 
 class GroupCounts(NamedTuple):
-    """The size of a group in the ledger."""
+    """The state of a group, and the numbers of its turns and proposals."""
 
     state: GroupState
     turns: int
     proposals: int
     new: int
+    """Number of proposals with the status `new`."""
 
 
 def counts(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupCounts]:

@@ -64,7 +64,7 @@ def check(connection: Connection, evaluation_id: int) -> None:
 def groups_with_news(connection: Connection, campaign_id: int, after: int) -> list[int]:
     """Returns the ids of the groups of a campaign with a candidate that has evidence after a watermark, in order.
 
-    The work is that of the new evidence, however many groups there are.
+    The query takes time in proportion to the new evidence, however many groups there are.
     """
     e = t.evidence.c
     p = t.proposal.c
@@ -83,7 +83,7 @@ def groups_with_news(connection: Connection, campaign_id: int, after: int) -> li
 
 
 def write(connection: Connection, policy_id: int, reward_version: int, turn_ids: Sequence[int]) -> None:
-    """Writes the uses by which a policy came about; those that are in the ledger stay as they are."""
+    """Writes the uses of turns on which a policy was trained; uses that are in the ledger already stay as they are."""
     now = db_now(connection)
     alike = {"policy_id": policy_id, "reward_version_id": reward_version, "at": now}
     insert_or_ignore(connection, training_use, [{**alike, "turn_id": id_} for id_ in turn_ids])

@@ -1,7 +1,7 @@
 """The audit trail: what people did, each entry with the hash of the one before it.
 
 A changed or removed entry breaks the chain, and `check` finds it. Whoever owns the database can write the whole chain
-anew; so the last hash belongs into a notebook, and `check` with that hash finds a rewritten tail.
+anew; so somebody should note the last hash elsewhere: `check` with the noted hash finds a rewritten tail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AuditEntry:
     what: str
     """The act, such as `claimed`."""
     object: str
-    """The kind of thing that it was done to, such as `task`."""
+    """The kind of the object of the act, such as `task`."""
     object_id: int | None
     campaign_id: int | None
     person_id: int | None
@@ -99,7 +99,8 @@ def append(
 
 def head(connection: Connection) -> AuditEntry | None:
     """The last entry; None before the first act."""
-    return next(_read(connection, sa.select(t.audit_entry).order_by(_A.id.desc()).limit(1)), None)
+    newest = last(connection, 1)
+    return newest[0] if newest else None
 
 
 def last(connection: Connection, n: int) -> list[AuditEntry]:
@@ -125,7 +126,7 @@ def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:
 
 
 def check(connection: Connection, since: str | None = None) -> AuditCheck:
-    """Check the chain. since: hash of an entry that was noted before; the entries after it are checked.
+    """Check the chain. since: hash of an entry that was noted before; this entry and all later ones are checked.
 
     Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
     last = 0
@@ -138,7 +139,8 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
         before = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
     n = 0
     for entry in entries(connection, last):
-        if fault := _fault(connection, entry, last, before):
+        fault = _fault(connection, entry, last, before)
+        if fault is not None:
             return AuditCheck(n, before, fault)
         last = entry.id
         before = entry.hash

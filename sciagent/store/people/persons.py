@@ -42,7 +42,7 @@ class Person:
 def add(
     connection: Connection, who: str, login: str, name: str, *, email: str | None = None, is_admin: bool = False
 ) -> Person:
-    """Make an account without a password. Raises UsageError for a login that is taken or no login."""
+    """Make an account without a password. Raises UsageError for a login that is taken or malformed."""
     if not LOGIN.fullmatch(login):
         raise UsageError(
             f'"{login[:80]}" is no login: a small letter, then small letters, digits, dots or "_-", 64 at most'
@@ -89,7 +89,7 @@ def _found(connection: Connection, where: sa.ColumnElement[bool]) -> Person | No
 
 
 def set_password(connection: Connection, who: str, person_id: int, password_hash: str) -> None:
-    """Write the hash of a new password, and forget wrong ones."""
+    """Write the hash of a new password, set the number of wrong passwords to zero, and unlock the account."""
     values = {"password_hash": password_hash, "failures": 0, "locked_until": None}
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
     audit.append(connection, who, "chose a password", "person", person_id)
@@ -101,7 +101,7 @@ def rehash(connection: Connection, person_id: int, password_hash: str) -> None:
 
 
 def set_attempts(connection: Connection, person_id: int, failures: int, locked_until: datetime | None) -> None:
-    """Write how many wrong passwords there were, and until when none is read."""
+    """Write the number of wrong passwords, and the time until which no password is accepted."""
     values = {"failures": failures, "locked_until": locked_until}
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
 
@@ -115,8 +115,8 @@ def set_disabled(connection: Connection, who: str, person_id: int, is_disabled: 
 
 def set_role(connection: Connection, who: str, person_id: int, role: Role | None, campaign_id: int | None) -> None:
     """Give a person a role in a campaign, or take it. campaign_id: None for all campaigns."""
-    same = _M.campaign_id.is_(None) if campaign_id is None else _M.campaign_id == campaign_id
-    connection.execute(sa.delete(t.membership).where(_M.person_id == person_id, same))
+    is_same_campaign = _M.campaign_id.is_(None) if campaign_id is None else _M.campaign_id == campaign_id
+    connection.execute(sa.delete(t.membership).where(_M.person_id == person_id, is_same_campaign))
     if role is not None:
         new = {"person_id": person_id, "campaign_id": campaign_id, "role": str(role)}
         connection.execute(sa.insert(t.membership).values(**new))

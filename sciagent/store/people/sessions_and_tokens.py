@@ -18,7 +18,7 @@ from sciagent.store.database.engine import db_now, now_column
 from sciagent.store.people import audit
 from sciagent.store.people.persons import Person
 
-SEEN_EVERY = timedelta(minutes=5)  # between two notes of when a session was used
+SEEN_EVERY = timedelta(minutes=5)  # least time between two writes of `seen_at`
 _A = t.access.c
 _P = t.person.c
 _M = t.membership.c
@@ -60,7 +60,7 @@ class Access:
 
 @dataclass(frozen=True)
 class OpenedAccess:
-    """An access that is used, and the person who has it."""
+    """An access that is in use, and its person."""
 
     access: Access
     person: Person
@@ -123,7 +123,8 @@ def find(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> 
 
 
 def opened(connection: Connection, secret: str, kind: AccessKind) -> OpenedAccess | None:
-    """The same with its person: a single statement, since every page asks."""
+    """The open access of a kind with this secret, and its person; None without one. A single statement reads both,
+    since every page calls this function."""
     now = now_column(connection)
     query = _OPENED.add_columns(now.label("now")).where(*_is_open(connection, secret, (kind,)))
     rows = connection.execute(query).mappings().all()
@@ -137,8 +138,12 @@ def opened(connection: Connection, secret: str, kind: AccessKind) -> OpenedAcces
 
 
 def _is_open(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> tuple[sa.ColumnElement[bool], ...]:
-    is_of = _A.secret_hash == _hash(secret), _A.kind.in_([str(kind) for kind in kinds])
-    return *is_of, _A.revoked_at.is_(None), _A.expires_at > now_column(connection)
+    return (
+        _A.secret_hash == _hash(secret),
+        _A.kind.in_([str(kind) for kind in kinds]),
+        _A.revoked_at.is_(None),
+        _A.expires_at > now_column(connection),
+    )
 
 
 def touch(connection: Connection, access_id: int) -> None:
@@ -153,9 +158,10 @@ def revoke(connection: Connection, who: str, access: Access) -> None:
 
 
 def revoke_all(connection: Connection, person_id: int, kinds: Collection[AccessKind] = tuple(AccessKind)) -> None:
-    """End all accesses of a person, such as after a new password."""
-    mine = sa.and_(_A.person_id == person_id, _A.kind.in_([str(kind) for kind in kinds]), _A.revoked_at.is_(None))
-    connection.execute(sa.update(t.access).where(mine).values(revoked_at=db_now(connection)))
+    """End all open accesses of a person that are of these kinds, such as after a new password."""
+    is_of_kind = _A.kind.in_([str(kind) for kind in kinds])
+    is_to_end = sa.and_(_A.person_id == person_id, is_of_kind, _A.revoked_at.is_(None))
+    connection.execute(sa.update(t.access).where(is_to_end).values(revoked_at=db_now(connection)))
 
 
 def _hash(secret: str) -> str:

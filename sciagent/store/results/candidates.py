@@ -1,7 +1,7 @@
-"""Candidates in the ledger: inserted and found by key, with the texts, names and families that they have.
+"""Candidates in the ledger: inserted and found by key, with their texts, names and families.
 
-Texts are those under which they were proposed; names and remarks come from input files. Families are the scaffolds of
-molecules, for example. Every query is served by an index.
+A candidate is stored with the texts under which it was proposed; names and remarks come from input
+files. Families are the scaffolds of molecules, for example. Every query is served by an index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from sciagent.store.database.bulk import among, insert_or_ignore
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
-MAX_ALIAS = 4096
+MAX_ALIAS = 4096  # characters of a text that is stored as an alias
+_MAX_MATCHES = 20
+_MIN_KEY_DIGITS = 6
 _CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
@@ -46,7 +48,7 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
             **versions[c.kind],
             **{name: getattr(c, name) for name in _CANDIDATE_COLUMNS},
         }
-        for c in map(by_key.__getitem__, fresh)
+        for c in [by_key[key] for key in fresh]
     ]
     insert_or_ignore(connection, t.candidate, rows)
     return known | ids_of(connection, fresh)
@@ -119,7 +121,7 @@ def _payloads(connection: Connection, ids: Collection[int]) -> list[tuple[int, M
 
 
 def notations(connection: Connection, subject: Subject, texts: Mapping[int, str]) -> dict[int, str]:
-    """{ledger id: notation that can be read back}. texts: of the candidates, by ledger id."""
+    """{ledger id: notation that can be read back}. texts: {ledger id: text of the candidate}."""
     if subject.texts_are_notations:
         return dict(texts)
     return {id_: subject.notation_of(texts[id_], payload) for id_, payload in _payloads(connection, texts)}
@@ -128,17 +130,20 @@ def notations(connection: Connection, subject: Subject, texts: Mapping[int, str]
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20: the key begins with `text` (6 digits or more), or the InChIKey, a
     notation or a name in an input file equals it."""
-    query = sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text).limit(20)
+    query = sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text).limit(_MAX_MATCHES)
     exact: list[sa.Row[tuple[int, str, str]]] = list(connection.execute(query.where(t.candidate.c.key == text)))
     if exact:
         return exact
     alias = t.candidate_alias.c  # a separate query: with a subquery, PostgreSQL would read all candidates
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     name = t.candidate_name.c
-    via_name = connection.execute(sa.select(name.candidate_id).where(name.text == storable(text)).limit(20)).scalars()
+    named = sa.select(name.candidate_id).where(name.text == storable(text)).limit(_MAX_MATCHES)
+    via_name = connection.execute(named).scalars()
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_({*via_alias, *via_name}))
-    if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
-        condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
+    if len(text) >= _MIN_KEY_DIGITS and all(c in "0123456789abcdef" for c in text):
+        # "g" sorts after all hexadecimal digits
+        has_prefix = sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g")
+        condition = sa.or_(condition, has_prefix)
     return list(connection.execute(query.where(condition)))
 
 
@@ -147,13 +152,12 @@ def find_by_text(
 ) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20, that people read as `text`. Different candidates may share a text.
 
-    kinds: of candidates, without molecules. campaign_id: None for the whole ledger.
+    kinds: the kinds of candidates to search; molecules are never found. campaign_id: None for the whole ledger.
     """
     c = t.candidate.c
     cc = t.campaign_candidate.c
-    query = (
-        sa.select(c.id, c.key, c.text).where(t.is_no_molecule, c.text == storable(text), c.kind.in_(kinds)).limit(20)
-    )
+    query = sa.select(c.id, c.key, c.text).where(t.is_no_molecule, c.text == storable(text), c.kind.in_(kinds))
+    query = query.limit(_MAX_MATCHES)
     if campaign_id is not None:
         query = query.where(sa.exists().where(cc.campaign_id == campaign_id, cc.candidate_id == c.id))
     return list(connection.execute(query))
@@ -175,8 +179,7 @@ def enter_names(
     if campaign_id is None:  # a unique constraint does not compare NULL
         known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), ())
         rows = {row: None for row in rows if row not in known}
-    columns = ("candidate_id", "field", "text")
-    new = [{"campaign_id": campaign_id, **dict(zip(columns, row, strict=True))} for row in rows]
+    new = [{"campaign_id": campaign_id, "candidate_id": id_, "field": field, "text": text} for id_, field, text in rows]
     insert_or_ignore(connection, t.candidate_name, new)
 
 
@@ -206,6 +209,7 @@ def name_fields(connection: Connection, campaign_id: int) -> list[str]:
 def _name_rows(
     connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]
 ) -> dict[tuple[int, str, str], None]:
+    """Returns the distinct (candidate id, field, text) of names as the keys of a dictionary, the oldest first."""
     c = t.candidate_name.c
     query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
         among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
@@ -253,7 +257,7 @@ def ids_of_family(connection: Connection, campaign_id: int, family_hash: str, fo
 
 
 class FamilyResults(NamedTuple):
-    """The candidates that share a family."""
+    """The results of the candidates that share a family."""
 
     n: int
     dropped: int

@@ -137,7 +137,7 @@ def candidate_keys(connection: Connection, candidate_ids: Sequence[int]) -> dict
     """{candidate id: key}."""
     c = t.candidate.c
     query = sa.select(c.id, c.key).where(among(connection, c.id, candidate_ids))
-    return dict(map(tuple, connection.execute(query)))
+    return {id_: key for id_, key in connection.execute(query)}
 
 
 def hit_ids(connection: Connection, campaign_id: int) -> set[int]:
