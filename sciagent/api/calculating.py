@@ -61,9 +61,10 @@ def answers_of(
     """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
     listed = list(smiles)
     subject = subject_for(verifier)
-    rungs = rungs_for(verifier, settings, Path.cwd(), structures_of(listed, file, column, keep, subject))
+    structures = partial(structures_of, listed, file, column, keep, subject)
+    rungs = rungs_for(verifier, settings, Path.cwd(), structures())  # charges decide defaults of settings
     check_units(rungs[-1], units)
-    return calculate(ledger, rungs, structures_of(listed, file, column, keep, subject), units, user())
+    return calculate(ledger, rungs, structures(), units, user())
 
 
 def result_table(verifier: str, answers: Sequence[CalculatedCandidate]) -> ResultTable[CalculatedCandidate]:

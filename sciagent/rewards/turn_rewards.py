@@ -40,7 +40,7 @@ class ProposedCandidate:
     settled: bool
     """Whether the terminal rung has answered, or nothing more can be bought."""
     cost: Cost
-    """All that was booked for the candidate up to the watermark, whoever paid."""
+    """All that was booked for the candidate, whoever paid, up to the ledger position of the rewards (the watermark)."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             else:
                 evidence += weight * candidate.worth
         undecided = [name for name in spec.terms if turn.terms.get(name, 0.0) is None]
-        wanted = {name: weight * (turn.terms.get(name) or 0.0) for name, weight in spec.terms.items()}
+        wanted = {name: term_weight * (turn.terms.get(name) or 0.0) for name, term_weight in spec.terms.items()}
         allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
         collected += allowed
         counted = _scaled(wanted, allowed)
@@ -148,12 +148,12 @@ def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:
 def worth(state: CandidateState, unsettled: Unsettled) -> float | None:
     """Returns the worth of a candidate; None if it is undecided.
 
-    `robust` is the doubly robust estimate of Robins, Rotnitzky and Zhao (1994): the payoff that the law expects,
-    corrected by the answers on the candidates that a lot has drawn. The estimate has no bias if the chance is right or
-    if the law is right. Its values may be negative or above the largest payoff. A candidate without a known chance is
-    undecided.
+    `robust` is the doubly robust estimate of Robins, Rotnitzky and Zhao (1994): the payoff that the law (the
+    scheduler's fitted model) expects, corrected by the answers on candidates that were drawn at random. The estimate
+    has no bias if the chance of being drawn is right or if the law is right. Its values may be negative or above the
+    largest payoff. A candidate without a known chance is undecided.
     """
-    if state.settlement is Settlement.KNOWN:
+    if state.settlement is Settlement.KNOWN:  # answered before the episode began, so the episode earns nothing by it
         return 0.0
     match unsettled:
         case "settled":

@@ -119,7 +119,7 @@ class ControlGapGuard:
 
 
 class ExploitationGuard:
-    """Tests whether the law promises more for a candidate than the lot finds, by more than the limit."""
+    """Tests whether the law promises more for a candidate than random verification finds, by more than the limit."""
 
     name = "exploitation"
 
@@ -276,7 +276,7 @@ class StepFacts(_Facts):
     has_control: bool = False
     """Whether a campaign of the run has a control."""
     has_promises: bool = False
-    """Whether rewards rest on a law, and a lot verifies some of the candidates."""
+    """Whether rewards rest on a law, and some of the candidates are verified at random."""
     episodes: tuple[EpisodeFacts, ...] = ()
     """The episodes of the step, and those of earlier steps again, since the ladder may have answered for them."""
 

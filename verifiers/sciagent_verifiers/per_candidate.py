@@ -94,8 +94,8 @@ class Calculation(MoleculeVerifier):
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
         spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
-        the repeatability of this molecule; added in quadrature to the repeatability of rigid molecules, it replaces the
-        repeatability of the molecule's class.
+        the repeatability of this molecule. With it, the repeatability is that of rigid molecules and `own` in
+        quadrature; without it, that of the molecule's class, rigid or flexible.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds

@@ -211,6 +211,7 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         self.room = room
         self._length = 0
         self._at: Any = None
+        """Tensor of the place that the next token of each row is written to; None while tokens are appended."""
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
         """Makes the buffers, (rows, heads, room, numbers of a head) each."""

@@ -41,9 +41,8 @@ Ending = tuple[CampaignState, str]
 """Final state of a campaign, and the reason."""
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
 """The ending of a campaign that a signal stopped, not a directive."""
-TOKEN_RESOURCE = (
-    "llm_tokens"  # the proposer takes them, so that a campaign goes on with its candidates when they are spent
-)
+TOKEN_RESOURCE = "llm_tokens"
+"""Only the proposer spends tokens: without them, a campaign still verifies the candidates that it has."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,9 @@ class DriverSession:
                     why += f"; {n_waiting} candidates still wait"
                 return CampaignState.FAILED, why
             if starved or shortfall or jobs.queued(connection, self.built.row.id):
-                goes_on = self.budget.goes_on(self.built, connection)
-                if goes_on:
-                    return CampaignState.BUDGET_SPENT, goes_on
+                when_renewed = self.budget.goes_on(self.built, connection)
+                if when_renewed:
+                    return CampaignState.BUDGET_SPENT, when_renewed
                 state = CampaignState.BUDGET_SPENT
                 why = "what is left of the budget holds no further job"
                 if shortfall:
@@ -299,7 +298,8 @@ class PlannedJob:
 
     def row(self, campaign_id: int, offer: Offer | None = None) -> NewJob:
         """Returns the job's row for the ledger."""
-        return NewJob(campaign_id, self.rung.id, self.candidate_id, 0, self.key.hash, self.priority, offer)
+        replicate = 0  # the first; `lab_jobs` adds further replicates for people
+        return NewJob(campaign_id, self.rung.id, self.candidate_id, replicate, self.key.hash, self.priority, offer)
 
 
 class Pace:
@@ -356,7 +356,8 @@ class JobSlots(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether less urgent jobs have no slot either, once `take` has returned None."""
+        """Whether a dispatch may stop at the first job for which `take` returns None, since no later job would get a
+        slot either."""
 
     def take(self, position: Position, ample: bool) -> int | None:
         """Takes a slot for a job of this rung; returns the number of its call, or None if there is no slot. ample:
@@ -409,7 +410,7 @@ class LocalSlots:
                 return None
             self._waiting -= 1
         if n_workers > 1:
-            self._waiting = 0  # an idle worker would begin a waiting job at once
+            self._waiting = 0  # an idle worker would begin a waiting job at once, and the wide job would lack it
         self._calls.append(_Call(position, self._pace.group(position) - 1 if ample else 0))
         return len(self._calls) - 1
 
@@ -426,7 +427,7 @@ class Quota:
 
     @property
     def wanted(self) -> int:
-        return max(self._left.values(), default=0)
+        return max(self._left.values(), default=0)  # a queue of one rung may take all jobs of a dispatch
 
     @property
     def has_free(self) -> bool:
@@ -440,7 +441,7 @@ class Quota:
         if self._left.get(position, 0) <= 0:
             return None
         self._left[position] -= 1
-        return 0
+        return 0  # workers make their own groups of jobs, so calls are not numbered
 
 
 class Crew(Protocol):

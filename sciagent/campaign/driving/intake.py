@@ -165,7 +165,7 @@ class Intake:
         if built.spec.budget.verifications is not None and built.decides_at_once:
             with built.ledger.read() as connection:  # each proposal may be verified within the turn
                 limit = min(limit, session.verifications_left(connection) or 0)
-        purchasing.proposed_share = self._share_made(built)
+        purchasing.proposed_share = self._share_made(built)  # the share of the budget that may be spent now
         self.ended = self._ended_by_itself or self._limit_reached(session, limit)
         if self.ended is not None:
             if self.ended.state is not CampaignState.FAILED:  # after a failure the rest of the budget is kept
@@ -176,7 +176,8 @@ class Intake:
             return False
         if not insist:
             with built.ledger.read() as connection:
-                if purchasing.wants(connection) >= built.ahead:
+                n_worth_buying = purchasing.wants(connection)
+                if n_worth_buying >= built.ahead:
                     return False
                 self.holding = built.waits and purchasing.is_preparing(connection)
         return not self.holding and self._turn(limit, budget)

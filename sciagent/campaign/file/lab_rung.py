@@ -26,15 +26,15 @@ class LabCostSpec(Part):
 
 
 class LabSpec(Part):
-    """Work of people for one rung. Nothing here changes a number, so that all of it may be amended."""
+    """Work of people for one rung. None of its keys changes what a measurement means, so all of them may be amended."""
 
     cost: LabCostSpec = Field(
         default_factory=lambda: LabCostSpec.model_validate({}), description="Cost of one measurement."
     )
     ahead: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         None,
-        description="Largest number of tasks that nobody has claimed; default: those of two weeks by the weekly limit "
-        f"of lab_slots, else {DEFAULT_OPEN_TASKS}.",
+        description="Largest number of tasks that nobody has claimed; default: twice the weekly limit of lab_slots; "
+        f"{DEFAULT_OPEN_TASKS} without one.",
     )
     approve: bool = Field(False, strict=True, description="Whether a chemist approves each task before it is listed.")
     review: bool = Field(

@@ -1,8 +1,8 @@
 """Figures of the ladder: the cost, value and provenance of each rung, and the agreement of neighbouring rungs.
 
 The value of a rung is the value of the open candidates with the rung, minus their value without it. Both are payoff
-minus cost, by the law and the price of the last fit. A rung that every candidate has passed or that an objective needs
-has no value.
+minus cost, by the scheduler's model and its price of cost at the last fit. A rung that every candidate has passed or
+that an objective needs has no value.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _per_core_hour(hits: int, core_seconds: float) -> float | None:
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
-    hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""
+    hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""  # without limits nothing is a hit
     core_seconds = figures.costs.get("core_seconds")
     booked = f", {cost(core_seconds)} booked for its candidates and turns" if core_seconds else ""
     return (

@@ -162,8 +162,11 @@ class RolloutRunner:
         self._worker = worker
         self._policy = policy
         self._spec = spec
-        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
-        tool_names = [name for name in spec.tools if name != "note"]
+        if spec.structured is None:
+            self._structured = spec.endpoint is None
+        else:
+            self._structured = spec.structured
+        tool_names = [name for name in spec.tools if name != "note"]  # a note is for people who read the campaign
         self._strict = spec.strict is not False
         self._tools = Toolbox(
             tool_names,
@@ -287,7 +290,7 @@ class RolloutRunner:
             tool_runs.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
         tool_results = self._rungs.run_all(tool_runs)
         made = [_Turn(*turn, results) for turn, results in zip(turns, tool_results, strict=True)]
-        rows = [self._row(turn) for turn in made]  # changes the episodes; an error ends the run and forgets them
+        rows = [self._row(turn) for turn in made]  # changes the episodes in memory; the ledger gets them by `write`
         return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
 
     def _write_step(self, done: CarriedOut) -> StepResult:
@@ -387,7 +390,7 @@ class RolloutRunner:
             with self._built.ledger.begin() as connection:
                 self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
         id_ = self._policy_ids[served]
-        if not group.policy_id:
+        if not group.policy_id:  # weights of this process are known by the policy of the run, others by their answers
             group.policy_id = self._pins.policy_id if self._has_known_weights else id_
         if id_ != group.policy_id:
             group.fault = group.fault or f"another policy answered: {served}"

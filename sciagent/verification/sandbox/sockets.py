@@ -1,4 +1,8 @@
-"""The driver's ends of the sockets to nurseries and zygotes: starts them, exchanges messages, cleans up after them."""
+"""The driver's ends of the sockets to nurseries and zygotes: starts them, exchanges messages, cleans up after them.
+
+A nursery is a process that has imported the modules of some verifiers. It forks zygotes, one for each worker, and a
+zygote forks a process for each job.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ from sciagent.verification.sandbox.process_trees import MarkedProcess, is_stoppe
 
 TRIES = 3  # nurseries that are started for a zygote
 POLL_SECONDS = 0.25
+LOG_END_BYTES = 1 << 16  # bytes at the end of a log that are read for its last lines
 BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote; then the nursery itself is killed
 
 
@@ -52,7 +57,11 @@ def last_lines(log: IO[bytes] | Path) -> str:
     """Returns the end of a log as a single line."""
     text = b""
     with contextlib.suppress(OSError):
-        text = log.read_bytes() if isinstance(log, Path) else os.pread(log.fileno(), 1 << 16, 0)
+        if isinstance(log, Path):
+            text = log.read_bytes()
+        else:
+            size = os.fstat(log.fileno()).st_size
+            text = os.pread(log.fileno(), LOG_END_BYTES, max(0, size - LOG_END_BYTES))
     return clean(" ".join(text.decode(errors="replace").split("\n")[-4:]).strip(), 500)
 
 
@@ -91,7 +100,7 @@ class Nurseries:
         self._lock = threading.Lock()
 
     def start(self, names: Sequence[str], interpreter: Path | None = None) -> NurseryHandle:
-        """Returns the nursery for these verifiers: the process that has imported their modules and forks their jobs.
+        """Returns the nursery for these verifiers: the process that has imported their modules and forks zygotes.
         Starts one if none runs. interpreter: that of another environment."""
         python = {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
         if interpreter is not None:
@@ -160,8 +169,9 @@ class ZygoteLink:
         self._spoke = False
         self._ended = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
-        registry.send(folder)
-        installed = [name for name in preload if name not in registry.defined()]  # a nursery lacks defined verifiers
+        registry.send(folder)  # pickles of the verifiers that this process has defined
+        # verifiers that this process has defined are in no module that a nursery could import
+        installed = [name for name in preload if name not in registry.defined()]
         self._socket, theirs = socket.socketpair()
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
             self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()], interpreter)
@@ -198,7 +208,7 @@ class ZygoteLink:
         while not self._events:
             if hurry.is_set():
                 deadline = min(deadline, time.monotonic() + hurry_seconds)
-                hurry_seconds = float("inf")
+                hurry_seconds = float("inf")  # the deadline is shortened once
             seconds_left = deadline - time.monotonic()
             if seconds_left <= 0:
                 raise ZygoteDiedError("it fell silent")
@@ -273,7 +283,9 @@ class ZygoteLink:
         """Kills the zygote and its descendants and removes its temporary files; spooled artifacts stay."""
         self.wait(0)
         self.kill()
-        if not self.wait(BURY_SECONDS) or (self._status is None and self._pid >= 0):
+        has_ended = self.wait(BURY_SECONDS)
+        was_forked = self._pid >= 0
+        if not has_ended or (was_forked and self._status is None):
             nurseries.drop(self._nursery)  # only the nursery knows the zygote's state, and it does not answer
         self._socket.close()
         if self._pidfd >= 0:

@@ -32,7 +32,7 @@ GAUSSIAN = Program(
     "Gaussian",
     "SCIAGENT_GAUSSIAN",
     ("g16", "g09"),
-    (),
+    (),  # arguments that make it print its version: none, since its output states it
     r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
     "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
     scratch_variable="GAUSS_SCRDIR",

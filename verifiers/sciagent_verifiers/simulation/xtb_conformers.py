@@ -77,5 +77,5 @@ class XtbConformers(ConformerEnsemble, TightBinding):
             s.max_relaxed,
             self.solvation,
         )
-        is_rigid = len(ensemble.geometries) == 1 and not diagnostics["found_once"]
+        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0  # so it repeats exactly
         return self.averaged(molecule, context, ensemble, diagnostics, is_rigid)
