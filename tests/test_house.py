@@ -56,8 +56,8 @@ FOLDERS_OF_PARTS = (
 """Folders whose modules are one of a kind each, so that a small one may have one importer: the list of its kind."""
 SMALL_MODULES = {
     "sciagent/agent/serving/process_guard.py": "started with -m in the server's process",
-    "sciagent/agent/tools/limited_output.py": "started with -m between the client and a server of tools",
-    "sciagent/campaign/driving/stepping.py": "`api.campaign`, which drives by it for notebooks, is long",
+    "sciagent/agent/tools/bounded_program.py": "started with -m between the client and a server of tools",
+    "sciagent/campaign/driving/stepped_drive.py": "`api.campaign`, which drives by it for notebooks, is long",
 }
 """Small modules that may have one importer, each with the reason."""
 TWO_THINGS_ASSIGNED: set[str] = set()
@@ -67,9 +67,9 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/store",
         "sciagent/campaign/core/verdicts.py",
         "sciagent/campaign/core/opening.py",
-        "sciagent/campaign/core/record.py",
+        "sciagent/campaign/core/record_and_settle.py",
         "sciagent/campaign/pricing/auditing.py",
-        "sciagent/campaign/proposing/proposer_slots.py",
+        "sciagent/campaign/proposing/source_contract.py",
         "sciagent/rewards/unanswered_values.py",
         "sciagent/scheduling/law/stacked_law.py",
         "sciagent/scheduling/rules/priced.py",
@@ -105,7 +105,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/verification/registry.py",
         "sciagent/verification/retrosynthesis.py",
         "verifiers/sciagent_verifiers/fast/brics_routes.py",
-        "verifiers/sciagent_verifiers/fast/reference_novelty.py",
+        "verifiers/sciagent_verifiers/fast/novelty_base.py",
         "verifiers/sciagent_verifiers/high_fidelity/density_functional_base.py",
         "verifiers/sciagent_verifiers/programs/scf_programs.py",
         "verifiers/sciagent_verifiers/simulation/judge_votes.py",
@@ -125,12 +125,12 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/cli/answers.py",
         "sciagent/cli/verifiers.py",
         "sciagent/report/answers.py",
-        "sciagent/report/history.py",
+        "sciagent/report/candidate_history.py",
         "sciagent/verification/availability.py",
     ),
     "messages, tools and calls of language models": (
         "sciagent/agent",
-        "sciagent/campaign/proposing/serving.py",
+        "sciagent/campaign/proposing/mcp_episode.py",
         "sciagent/campaign/proposing/workbench.py",
         "sciagent/domain/ports.py",
         "sciagent/training/environment",
@@ -151,10 +151,10 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/evaluation/evaluation_worker.py",
         "sciagent/verification/sandbox",
         "simulators/sciagent_simulators/periodic",
-        "simulators/sciagent_simulators/programs/script.py",
+        "simulators/sciagent_simulators/programs/foreign_script.py",
     ),
     "JSON files in the folder of a training run": (
-        "sciagent/training/guard_protocol.py",
+        "sciagent/training/stopping_guards.py",
         "sciagent/training/learner/training_run.py",
         "sciagent/training/learner/run_state.py",
         "sciagent/training/live/live_run.py",
@@ -171,7 +171,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "simulators/sciagent_simulators/programs/xtb.py",
     ),
     "diagnostics of evidence, which each verifier fills freely": (
-        "simulators/sciagent_simulators/conformers.py",
+        "simulators/sciagent_simulators/conformer_search.py",
         "simulators/sciagent_simulators/low_conformers.py",
         "simulators/sciagent_simulators/programs/program_scf.py",
         "simulators/sciagent_simulators/pyscf_engine.py",

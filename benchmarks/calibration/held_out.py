@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciagent.domain.calibration import Fit, FitKind, fitted
+from sciagent.domain.rung_calibration import Fit, FitKind, fitted
 
 NAME, FITTED, SPLITS = "solvation_free_energy", 20, 100
 GFN2 = "alpb_gfn2"

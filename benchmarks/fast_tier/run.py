@@ -27,7 +27,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from benchmarks.fast_tier.ours import HostPipeline, LedgerPipeline, clocks  # noqa: E402
 from benchmarks.fast_tier.plain import PlainLoop  # noqa: E402
 from sciagent.chemistry.molecule import _parsed  # noqa: E402
-from sciagent.chemistry.structure_files import read_structures  # noqa: E402
+from sciagent.chemistry.molecule_files import read_structures  # noqa: E402
 
 CHUNK = 500
 BROKEN = 0.05  # of all texts

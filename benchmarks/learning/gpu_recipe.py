@@ -40,8 +40,8 @@ from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
 from sciagent.training.learner.training_run import train
 from sciagent.training.live import ray_actors
 from sciagent.training.live.live_run import train_live
-from sciagent.training.progress import TrainedStep
 from sciagent.training.settings import CriticSettings, LiveSettings, TaskShare, TrainingSettings, read_guards
+from sciagent.training.train_answers import TrainedStep
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}

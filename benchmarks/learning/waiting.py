@@ -21,11 +21,11 @@ from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.live_run import train_live
-from sciagent.training.progress import TrainedStep
 from sciagent.training.settings import LiveSettings, TaskShare
+from sciagent.training.train_answers import TrainedStep
 
 PARTS = LiveSettings.model_fields["parts"].default
 WAYS: Mapping[str, Mapping[str, int]] = {
@@ -52,7 +52,7 @@ def run(tasks: Sequence[Path], rewards: Path, model: str, folder: Path, name: st
     ledger = Ledger(str(folder / f"{name}.db"))
     try:
         train_live(run_settings, ledger, lambda step, of: found.append((time.monotonic(), step)))
-        models.remove(name)
+        installed_models.remove(name)
     finally:
         ledger.close()
     return found

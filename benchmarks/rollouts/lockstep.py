@@ -22,12 +22,12 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import ModelSource
-from sciagent.campaign.proposing.proposer_slots import ProposerSlot, Source
+from sciagent.campaign.proposing.source_contract import ProposerSlot, Source
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import RolloutPlan
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.sibling_groups import RolloutPlan
 
 TEXT = """
 campaign: lockstep

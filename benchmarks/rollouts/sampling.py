@@ -24,7 +24,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import RolloutPlan
+from sciagent.training.rollouts.sibling_groups import RolloutPlan
 
 PROPOSER = (
     "{{kind: llm, seeds: molecules.csv, model: {model}, max_tokens: {tokens}, structured: {grammar}, "

@@ -97,7 +97,7 @@ def case(path: Path = TABLE) -> Any:
     """A `Case` of the replay."""
     import numpy as np
 
-    from sciagent.scheduling.law.rung_hints import Hint
+    from sciagent.scheduling.law.prior_relations import Hint
     from sciagent.scheduling.payoff import Aim, Aims
     from sciagent_bench.case import Case
     from sciagent_bench.replay_once import Truth

@@ -28,8 +28,8 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP
-from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.ledger import Ledger

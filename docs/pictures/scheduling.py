@@ -27,7 +27,7 @@ from sciagent.report.parts.charts import COLOURS, SETTINGS
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
-from sciagent.scheduling.law.rung_hints import UNTIL, Hint, made_up
+from sciagent.scheduling.law.prior_relations import UNTIL, Hint, made_up
 from sciagent.scheduling.payoff import Aim, Aims
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case, OfTable, Reordered

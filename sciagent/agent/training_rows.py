@@ -26,7 +26,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages import NO_CHANCE, Tokens, shared_prefix
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.policies.schema_tokens import allowed_sets, unpacked
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 
 DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
 CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
@@ -259,7 +259,7 @@ def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall)
 
 def recorded_calls(connection: Connection, trajectory_id: int) -> list[RecordedCall]:
     """Returns the calls of a trajectory in order, with whole prompts. Turns without tokens are left out."""
-    return calls_of(trajectories.turns(connection, trajectory_id))
+    return calls_of(proposer_trajectories.turns(connection, trajectory_id))
 
 
 def calls_of(turns: Sequence[Mapping[Any, Any]]) -> list[RecordedCall]:

@@ -19,8 +19,8 @@ from sciagent.api.best_table import levels_text
 from sciagent.api.tables import ResultQuery
 from sciagent.api.terminal import records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
+from sciagent.domain.answers.shown_values import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.status import CampaignCounts, Status
-from sciagent.domain.answers.values import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.candidates import Names, identifier_text, name_cells
 from sciagent.domain.safe_text import Paragraph
 from sciagent.domain.states import CampaignState

@@ -16,7 +16,7 @@ from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.values import BestCandidate, ImportedValue, LimitMargin, ShownValue
+from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, ShownValue
 from sciagent.domain.candidates import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason

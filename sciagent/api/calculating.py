@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sciagent.api.opening import LedgerLike, open_ledger
+from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.verifying import calculate, check_units, rungs_for, structures_of, subject_for
-from sciagent.domain.answers.values import CalculatedCandidate
+from sciagent.domain.answers.shown_values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.inputs.settings import user
 

@@ -42,7 +42,7 @@ from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import campaign_counts, value_pages
@@ -51,16 +51,16 @@ from sciagent.verification import registry
 
 if TYPE_CHECKING:
     from sciagent.api.running import Drive
-    from sciagent.campaign.driving.stepping import SteppedDrive
+    from sciagent.campaign.driving.stepped_drive import SteppedDrive
     from sciagent.campaign.people.verifying import AddedCandidate
     from sciagent.domain.answers.guards import ShownGuards
-    from sciagent.domain.answers.values import CalculatedCandidate
+    from sciagent.domain.answers.shown_values import CalculatedCandidate
     from sciagent.report.export.parquet import ArrowRows
     from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
     from sciagent.training.evaluation.evaluation_spec import ListedPolicy, ShownPolicy
-    from sciagent.training.rollouts.open_groups import RolloutAnswer, Skills
-from sciagent.api.opening import LedgerLike, open_ledger, pick_campaign
+    from sciagent.training.rollouts.sibling_groups import RolloutAnswer, Skills
+from sciagent.api.open_ledger import LedgerLike, open_ledger, pick_campaign
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class LedgerView:
 
     def guards(self, version: int) -> ShownGuards:
         """Returns whether each policy exploits the rewards of a version. Raises UnknownNameError."""
-        from sciagent.rewards.policy_guards import show_guards
+        from sciagent.rewards.guard_report import show_guards
 
         return show_guards(self.store, version)
 
@@ -461,7 +461,7 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
-        from sciagent.campaign.driving.stepping import SteppedDrive
+        from sciagent.campaign.driving.stepped_drive import SteppedDrive
 
         if self._stepped is None:
             self._stepped = SteppedDrive(self._for_driving)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 
 from sciagent.api.terminal import Records, cell_text, columns_of, is_number
-from sciagent.domain.answers.values import StructureText
+from sciagent.domain.answers.shown_values import StructureText
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.safe_text import Paragraph
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sciagent.api.opening import LedgerLike, open_ledger
+from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.api.progress import Progress
 from sciagent.api.terminal import each_signal, raise_interrupt
 from sciagent.campaign.core.build import Built

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.api import html
 from sciagent.api.terminal import Records, records_table, text_of
-from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.shown_values import ShownValue
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 

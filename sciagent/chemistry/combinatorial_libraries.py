@@ -12,8 +12,8 @@ from itertools import chain
 from math import prod
 from typing import Any, Protocol
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
-from sciagent.chemistry.structure_files import MAX_NAME
+from sciagent.chemistry.molecule_files import MAX_NAME
+from sciagent.chemistry.normal_form import rdkit_messages
 from sciagent.domain.safe_text import cut
 from sciagent.errors import UsageError
 

@@ -204,13 +204,13 @@ def _load_old(
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people.verifying import add as add_candidates
-    from sciagent.lab import old_values
+    from sciagent.lab import historical_values
 
     built = open_for_people(open_ledger(ledger), campaign)
-    old = old_values.read_old(built, rung, file, columns, structures_column)
+    old = historical_values.read_old(built, rung, file, columns, structures_column)
     added = list(add_candidates(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
     keys_by_text = {candidate.text: candidate.key for candidate in added if candidate.key}
-    loaded = old_values.load(built, old, keys_by_text, who, why)
+    loaded = historical_values.load(built, old, keys_by_text, who, why)
     refused = [candidate for candidate in added if not candidate.key]
     loaded.faults += [f"{each.text[:MAX_TEXT]}: {each.reason}: {each.detail}" for each in refused]
     for fault in loaded.faults[:MAX_FAULTS]:

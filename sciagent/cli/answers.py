@@ -45,7 +45,7 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
     from sciagent.chemistry.subjects.registry import subject_of
     from sciagent.report.answers import status as status_of
 
@@ -114,7 +114,7 @@ def best(
 ) -> None:
     """The best candidates: hits first, by utility, then by the highest rung reached and the score there."""
     from sciagent.api.best_table import best_of
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
 
     opened = open_ledger(ledger)
     with opened.read() as connection:

@@ -88,7 +88,7 @@ def amend(
 
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.people import steering
     from sciagent.campaign.people.steering import driver_line
     from sciagent.inputs.yaml_document import read_text
@@ -169,7 +169,7 @@ def _steer(
     json: bool,
     **more: str | None,
 ) -> None:
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import steering
     from sciagent.campaign.people.find_candidate import resolve

@@ -73,7 +73,7 @@ def export(
 
     csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
     """
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
     from sciagent.report.export.crate import author, licence, write_crate
 
     ending = output.suffix.lower() if output else ""

@@ -92,18 +92,18 @@ def schema(
 
         put_json(recipe_schema())
     else:
-        from sciagent.domain.answers import explanation, plan, status, values
+        from sciagent.domain.answers import explanation, plan, shown_values, status
 
         answers: dict[SchemaOf, Any] = {
             SchemaOf.STATUS: status.Status,
-            SchemaOf.BEST: list[values.BestCandidate],
+            SchemaOf.BEST: list[shown_values.BestCandidate],
             SchemaOf.PLAN: plan.Plan,
             SchemaOf.AUDIT: status.AuditReport,
             SchemaOf.COMPARE: status.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
-            SchemaOf.CALC: list[values.CalculatedCandidate],
+            SchemaOf.CALC: list[shown_values.CalculatedCandidate],
         }
-        put_json(values.json_schema(answers[of]))
+        put_json(shown_values.json_schema(answers[of]))
 
 
 _EDITOR = "# yaml-language-server:"  # begins the line that tells an editor the schema

@@ -247,7 +247,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
     """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError if there are none."""
-    from sciagent.api.opening import pick_campaign
+    from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.people.cancelling import CANCELLABLE
     from sciagent.campaign.people.find_candidate import resolve
     from sciagent.store.campaign_state import campaigns

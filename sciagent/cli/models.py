@@ -21,7 +21,7 @@ from sciagent.cli.shared import open_ledger, pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.campaign.proposing.serving import McpEpisode
+    from sciagent.campaign.proposing.mcp_episode import McpEpisode
 
 
 BYTES_PER_PARAMETER = 4  # of a model with random weights, in float32
@@ -176,7 +176,7 @@ def models(
 
     A model whose files have changed or gone says so in the list.
     """
-    from sciagent.agent import models as installed_models
+    from sciagent.agent import installed_models
 
     if remove and (texts or name):
         raise UsageError("--remove takes the name of a model only: sciagent models NAME --remove")
@@ -195,7 +195,7 @@ def models(
 
 
 def _add_model(what: str, name: str | None) -> None:
-    from sciagent.agent import models as installed_models
+    from sciagent.agent import installed_models
 
     path = Path(what).expanduser()
     if what == "smollm2":
@@ -224,7 +224,7 @@ def _add_random_model(
 
 
 def _list_models(json: bool) -> None:
-    from sciagent.agent import models as installed_models
+    from sciagent.agent import installed_models
 
     installed = installed_models.installed()
     answers = []
@@ -257,7 +257,7 @@ def mcp(
 
     from sciagent.api.campaign import Campaign
     from sciagent.campaign.core.opening import open_for_people
-    from sciagent.campaign.proposing.serving import McpEpisode
+    from sciagent.campaign.proposing.mcp_episode import McpEpisode
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")

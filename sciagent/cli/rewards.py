@@ -72,7 +72,7 @@ def show(
     if since is not None:
         _put_difference(opened, since, version, json)
     elif guards:
-        from sciagent.rewards.policy_guards import show_guards
+        from sciagent.rewards.guard_report import show_guards
 
         guarded = show_guards(opened, version)
         put_answer(guarded, json, parts(guarded))

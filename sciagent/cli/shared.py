@@ -46,7 +46,7 @@ class Exit(IntEnum):
 
 def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
     """Opens the ledger; prints a line if a SQLite file was copied and upgraded. Parameters as in `api.ledger`."""
-    from sciagent.api.opening import open_ledger as opened
+    from sciagent.api.open_ledger import open_ledger as opened
 
     ledger = opened(url, create, idle_seconds)
     say_upgraded(ledger)
@@ -66,7 +66,7 @@ def put(text: str) -> None:
 
 def put_json(answer: Any) -> None:
     """Prints an answer, a list of answers, a dataclass or plain values as JSON on stdout."""
-    from sciagent.domain.answers.values import plain
+    from sciagent.domain.answers.shown_values import plain
 
     put(json.dumps(plain(answer), indent=2, ensure_ascii=False, default=str))
 

@@ -20,7 +20,7 @@ from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.values import CalculatedCandidate
+    from sciagent.domain.answers.shown_values import CalculatedCandidate
 
 
 def verifiers(

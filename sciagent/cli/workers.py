@@ -117,7 +117,7 @@ def worker(
 
     from sciagent.api.terminal import each_signal
     from sciagent.execution.polling_worker import PollingWorker
-    from sciagent.execution.worker.claimed_jobs import scratch_of
+    from sciagent.execution.worker.read_claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
     from sciagent.store.job_queue.workers import NewWorker
 

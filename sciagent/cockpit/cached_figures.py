@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
+from sciagent.domain.answers.shown_values import BestCandidate
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.domain.answers.values import BestCandidate
 from sciagent.report import answers
 from sciagent.report.parts import charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.progress import ProgressStep, progress
+from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 
 SHARE = 0.1  # largest share of the time of one thread for counting
 LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.opening import open_within
-from sciagent.campaign.core.record import Settling, decides, settle, settle_again
+from sciagent.campaign.core.record_and_settle import Settling, decides, settle, settle_again
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab_messages import LabAnswer

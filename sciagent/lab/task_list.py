@@ -15,11 +15,11 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.opening import open_for_people, open_within
 from sciagent.chemistry.subjects.registry import structure_text
-from sciagent.domain.answers.values import AnswerModel, StructureText
+from sciagent.domain.answers.shown_values import AnswerModel, StructureText
 from sciagent.domain.budget import Budget
 from sciagent.domain.lab_messages import LabForm
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.states import JobState
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask

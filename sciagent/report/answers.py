@@ -8,15 +8,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, RungValue
 from sciagent.domain.answers.status import Status
-from sciagent.domain.answers.values import BestCandidate, ImportedValue, LimitMargin, RungValue
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers
 from sciagent.report.parts import margins_to_limits, rung_agreement
 from sciagent.report.parts.margins_to_limits import contradiction
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
@@ -154,7 +154,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
                 "untrainable": turn["untrainable"],
                 "proposals": proposals.get(turn["id"], []),
             }
-            for turn in trajectories.turns(connection, trajectory["id"])
+            for turn in proposer_trajectories.turns(connection, trajectory["id"])
         ],
     }
 
@@ -166,7 +166,7 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
     """
     state = trajectory["state"]
     why = trajectory["ended_why"]
-    if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
+    if state == proposer_trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
         return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
     return {"state": state, "why": why}
 

@@ -17,7 +17,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.progress import ProgressStep, progress, shared_candidates, value_spreads
+from sciagent.store.views.progress_and_comparisons import ProgressStep, progress, shared_candidates, value_spreads
 
 COST_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
 

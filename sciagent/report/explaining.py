@@ -33,19 +33,19 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.answers.values import CandidateName, PropertyValue
-from sciagent.domain.calibration import Fits, calibrated
+from sciagent.domain.answers.shown_values import CandidateName, PropertyValue
 from sciagent.domain.candidates import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import show_window, shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UsageError
-from sciagent.report import history
+from sciagent.report import candidate_history
 from sciagent.report.answers import candidate_margins, imported_values
-from sciagent.report.history import JobAttempt, StoredEvidence
+from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.margins_to_limits import contradiction
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -67,8 +67,8 @@ def rung_stories(
     evidence: Sequence[StoredEvidence],
 ) -> list[RungStory]:
     """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
-    decisions = history.decisions(connection, row, candidate_id)
-    attempts = history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
+    decisions = candidate_history.decisions(connection, row, candidate_id)
+    attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
     oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
     for stored in evidence:
         story = stored.story
@@ -228,19 +228,19 @@ def explain_named(
         if row is not None:
             covered = [row]
         else:
-            covered = [campaigns.get(connection, name) for name in history.campaigns_of(connection, named.id)]
+            covered = [campaigns.get(connection, name) for name in candidate_history.campaigns_of(connection, named.id)]
         return explain(connection, named.id, covered, ledger)
 
 
 def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
     """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
-    candidate = history.candidate(connection, candidate_id)
-    evidence = history.evidence(connection, candidate_id)
-    n_children, first_children = history.children(connection, candidate_id)
+    candidate = candidate_history.candidate(connection, candidate_id)
+    evidence = candidate_history.evidence(connection, candidate_id)
+    n_children, first_children = candidate_history.children(connection, candidate_id)
     child_ids = [child_id for child_id, _, _ in first_children]
     names = names_of(connection, [candidate_id, *child_ids], [row.id for row in rows])
     named_children = tuple(_named(names, candidate["kind"], *child) for child in first_children)
-    other_texts = [text for text in history.aliases(connection, candidate_id) if text != candidate["text"]]
+    other_texts = [text for text in candidate_history.aliases(connection, candidate_id) if text != candidate["text"]]
     from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
     return Explanation(
@@ -333,8 +333,8 @@ def _proposals(
 ) -> tuple[ProposalStory, ...]:
     """Returns the proposals of a candidate. people: directives on it; each `add` belongs to one proposal of a person,
     in the same order."""
-    proposals = history.proposals(connection, row, candidate_id)
-    parents = history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
+    proposals = candidate_history.proposals(connection, row, candidate_id)
+    parents = candidate_history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
     names = names_of(connection, [parent_id for parent_id, *_ in parents], [row.id])
     parents_by_proposal: dict[int, list[CandidateName]] = {}
     for parent_id, key, text, proposal_id in parents:
@@ -398,10 +398,10 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)
-    n_ahead = history.ahead(connection, row, position, place["score"], int(place["seq"]))
+    n_ahead = candidate_history.ahead(connection, row, position, place["score"], int(place["seq"]))
     condition = "with a better score" if place["score"] is not None else "that came earlier"
-    if n_ahead >= history.MAX_AHEAD:
-        waiting = f"{history.MAX_AHEAD} or more wait"
+    if n_ahead >= candidate_history.MAX_AHEAD:
+        waiting = f"{candidate_history.MAX_AHEAD} or more wait"
     elif n_ahead == 1:
         waiting = "one waits"
     else:
@@ -435,7 +435,7 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
         .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
         .where(*conditions)
         .order_by(p.id)
-        .limit(history.MAX_ROWS)
+        .limit(candidate_history.MAX_ROWS)
     )
     refused_rows = connection.execute(query.where(p.text.in_(stored_texts))).mappings().all()
     if not refused_rows and text.strip():

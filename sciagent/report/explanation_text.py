@@ -21,7 +21,7 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.answers.values import EvidenceValue, PropertyValue
+from sciagent.domain.answers.shown_values import EvidenceValue, PropertyValue
 from sciagent.domain.quantities import stated
 from sciagent.domain.safe_text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line

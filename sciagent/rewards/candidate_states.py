@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, with_derived
-from sciagent.campaign.core.record import answer_of
+from sciagent.campaign.core.record_and_settle import answer_of
 from sciagent.campaign.core.same_structure import known_likenesses
 from sciagent.campaign.core.verdicts import Answer, Place, place
 from sciagent.domain.outcomes import Verdict
@@ -33,7 +33,7 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
-from sciagent.store.results import evidence, laws, pooled_answers
+from sciagent.store.results import evidence, laws, pooled_replicates
 
 IDS_PER_READ = 2000
 _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
@@ -52,7 +52,7 @@ def answers_as_of(
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
     for rung in rungs_as_of(built, connection, as_of):
-        read = pooled_answers.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
+        read = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
         for id_, result in read.items():
             answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers

@@ -14,10 +14,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
-from sciagent.domain.answers.values import AnswerModel
+from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
-from sciagent.rewards.policy_guards import guards
+from sciagent.rewards.guard_report import guards
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.turn_rewards import price_of
 from sciagent.rewards.unanswered_values import RewardLaw, fit_law, restored_law

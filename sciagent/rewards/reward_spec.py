@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.unset_keys import omitted_if_unset
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
 from sciagent.inputs.validation import Faults, fault, keys_at, unknown_key, validated
 from sciagent.inputs.yaml_document import Loc, read, read_text

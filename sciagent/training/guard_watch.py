@@ -15,11 +15,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.rewards.contract import Settlement
-from sciagent.rewards.policy_guards import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
+from sciagent.rewards.guard_report import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.learning.reward_versions import RewardRow
-from sciagent.training.guard_protocol import (
+from sciagent.training.settings import GuardSettings
+from sciagent.training.stopping_guards import (
     ControlGapGuard,
     EpisodeFacts,
     ExploitationGuard,
@@ -29,7 +30,6 @@ from sciagent.training.guard_protocol import (
     StopReason,
     UnsettledGuard,
 )
-from sciagent.training.settings import GuardSettings
 
 FILE = "guards.jsonl"
 PATIENCE = 5  # steps after which a guard that can compute nothing says so

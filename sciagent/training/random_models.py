@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import models
-from sciagent.agent.models import HERMES_TEMPLATE, Model
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import HERMES_TEMPLATE, Model
 from sciagent.errors import UsageError
 from sciagent.training.learner.learner_rows import Conversations
 from sciagent.training.learner.row_selection import FILE, KINDS
@@ -46,7 +46,9 @@ class ModelShape:
             raise UsageError(f"a vocabulary has at least {least} tokens: one for each byte, and those of the template")
 
 
-def add_random_model(name: str, folders: Sequence[Path], shape: ModelShape, seed: int, tell: models.Tell) -> Model:
+def add_random_model(
+    name: str, folders: Sequence[Path], shape: ModelShape, seed: int, tell: installed_models.Tell
+) -> Model:
     """Makes a model and adds it to the models of this machine. The same texts, shape and seed make the same weights.
 
     folders: data sets of conversations, whose texts the tokenizer is trained on. Raises UsageError for folders without
@@ -57,23 +59,23 @@ def add_random_model(name: str, folders: Sequence[Path], shape: ModelShape, seed
         raise UsageError("the data sets are empty; a tokenizer is trained on their conversations")
     tokenizer = trained_tokenizer(texts, shape.vocabulary)
     spelled = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
-    source = f"random weights, seed {seed}, {shape}, tokenizer {models.sha256(spelled)}"
-    if (known := models.same_as(name, lambda model: model.source == source, tell)) is not None:
+    source = f"random weights, seed {seed}, {shape}, tokenizer {installed_models.sha256(spelled)}"
+    if (known := installed_models.same_as(name, lambda model: model.source == source, tell)) is not None:
         return known
-    with models.making(name) as folder:
+    with installed_models.making(name) as folder:
         _network(tokenizer, shape, source).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         model = Model(
             name=name,
             source=source,
             licence="as that of its texts",
-            weights=models.fingerprints(sorted(folder.glob("*.safetensors"))),
+            weights=installed_models.fingerprints(sorted(folder.glob("*.safetensors"))),
             template="sciagent",
-            template_sha256=models.sha256(models.own_template(folder)),
+            template_sha256=installed_models.sha256(installed_models.own_template(folder)),
             versions={package: importlib.metadata.version(package) for package in ("transformers", "torch")},
             added=datetime.now(UTC),
         )
-        models.write(folder, model)
+        installed_models.write(folder, model)
     return model
 
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.episode import Episode, EpisodeLimits
+from sciagent.agent.conversation import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.training_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.domain.evidence import content_hash
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
@@ -216,7 +216,7 @@ class TrainingCampaign:
 
     def raw_turns(self, connection: Connection, episode: RecordedEpisode) -> Sequence[Any]:
         """Returns the rows of the turns before the watermark, in order. Versions of rewards have the same turns."""
-        return [row for row in trajectories.turns(connection, episode.id) if row["watermark"] < self.as_of]
+        return [row for row in proposer_trajectories.turns(connection, episode.id) if row["watermark"] < self.as_of]
 
     def _offered(self, connection: Connection, tool_set_id: int | None) -> str:
         """Returns the tools of a tool set, as JSON."""

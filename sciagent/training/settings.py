@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.domain.unset_keys import omitted_if_unset
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import FAULT, fault
 from sciagent.rewards.reward_spec import Credit

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.conformers import KCAL, SAME_DISTANCE, SAME_ENERGY, distinct, mirror_smiles, symmetry
+from sciagent_simulators.conformer_search import KCAL, SAME_DISTANCE, SAME_ENERGY, distinct, mirror_smiles, symmetry
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, finished, search

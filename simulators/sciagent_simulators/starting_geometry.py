@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.evidence import seed_of
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes import Reason
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent_simulators.geometry import Geometry, Positions, bonds_of, check, check_bonds, failure
 from sciagent_simulators.solvents import Solvation, Solvent
 

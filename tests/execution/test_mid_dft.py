@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import driven, driver, until, worker, working

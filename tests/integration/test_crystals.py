@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.api.opening import open_ledger
+from sciagent.api.open_ledger import open_ledger
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.training_rows import behaviour_of, recorded_calls
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning.policies import tool_set_content

@@ -22,7 +22,7 @@ from sciagent.agent.messages import Message, Sampling, from_json
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support import vllm
@@ -72,7 +72,7 @@ def turns_of(folder: Path) -> list[tuple[dict[str, Any], list[Message], list[int
             if "opening" not in one["settings"]:
                 continue
             messages, held = [from_json(m) for m in one["settings"]["opening"]], list[int]()
-            for turn in trajectories.turns(connection, one["id"]):
+            for turn in proposer_trajectories.turns(connection, one["id"]):
                 prompt = held[: turn["kept"]] + list(turn["prompt_ids"])
                 found.append((dict(turn), list(messages), prompt))
                 messages += [from_json(turn["message"]), *map(from_json, turn["observations"])]

@@ -9,7 +9,7 @@ from sciagent.errors import SpecError, UsageError
 from sciagent.lab import answers_to_evidence, claiming
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.results import pooled_answers
+from sciagent.store.results import pooled_replicates
 from tests.lab.conftest import Make, drive
 from tests.lab.test_answers_to_evidence import entry, place
 
@@ -40,7 +40,7 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
     assert place(built, five[0].id) == ("settled", "fail", False), "a correction of one of them counts"
     with built.ledger.read() as connection:
         computation = built.asked[0].verifier.computation
-        found = pooled_answers.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
+        found = pooled_replicates.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
     [measured] = found.measured
     assert measured.quantity.value == pytest.approx((4.5 + 5.9 + 4.9 + 4.1) / 4) and measured.quantity.n == 4
 

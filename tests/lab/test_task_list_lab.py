@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.lab.task_list import LabClaimed, LabEntered
 
 

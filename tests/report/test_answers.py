@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.report.answers import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger

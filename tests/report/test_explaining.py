@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
-from sciagent.campaign.core.record import Settling, settle
+from sciagent.campaign.core.record_and_settle import Settling, settle
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.cost import Cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.report import history
+from sciagent.report import candidate_history
 from sciagent.report.explaining import rung_stories
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.results import candidates
@@ -19,7 +19,7 @@ def stories(built: Built):  # type: ignore[no-untyped-def]  # noqa: F811
         ladder = campaigns.rungs(connection, built.row.id)
         key = alkanes(1)[0].key
         id_ = candidates.ids_of(connection, [key])[key]
-        return rung_stories(connection, built.row, ladder, id_, history.evidence(connection, id_))
+        return rung_stories(connection, built.row, ladder, id_, candidate_history.evidence(connection, id_))
 
 
 def test_a_rung_is_told_with_its_verdict_and_its_evidence(built: Built) -> None:  # noqa: F811

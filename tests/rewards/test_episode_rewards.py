@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.people.importing import import_file
-from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
+from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.rewards.publishing import publish, show
 from sciagent.store.campaign_state import watermarks
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns

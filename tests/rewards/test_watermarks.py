@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.calibration import Fit, FitKind
+from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.rewards.publishing import ShownRewards, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import standings, trajectories, watermarks
-from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.store.campaign_state import proposer_trajectories, standings, watermarks
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -120,7 +120,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     made.episode(1, [["CCO"]])
     table = getattr(t, kind)
     writes = {
-        "turn": lambda connection: trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
+        "turn": lambda connection: proposer_trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
         "decision": lambda connection: standings.decide(connection, made.built.row.id, [DECISION]),
         "calibration": lambda connection: watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}

@@ -11,7 +11,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.periodic.gpaw_calculation import GPAW, SCRIPT
 from sciagent_simulators.periodic.gpaw_script import named_failure
-from sciagent_simulators.programs.script import run_script
+from sciagent_simulators.programs.foreign_script import run_script
 
 MOVES = f"""
 import sys

@@ -11,7 +11,7 @@ import pytest
 from sciagent.domain.evidence import Computation
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import JobState
-from sciagent.report import history
+from sciagent.report import candidate_history
 from sciagent.store.campaign_state import campaigns, directives, same_structures, standings
 from sciagent.store.campaign_state.same_structures import RelaxedStructure, ValueWindow
 from sciagent.store.database.engine import db_now
@@ -70,10 +70,10 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what people said last": lambda c, i: directives.last_id(c, i),
     "what people said of one": lambda c, i: directives.steering_of(c, i, 1),
     "jobs of one": lambda c, i: jobs.of_candidate(c, i, 1, [1, 2]),
-    "what waits before one": lambda c, i: history.ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
-    "proposals of one": lambda c, i: history.proposals(c, campaigns.get(c, "toys"), 1),
-    "decisions on one": lambda c, i: history.decisions(c, campaigns.get(c, "toys"), 1),
-    "evidence of one": lambda c, i: history.evidence(c, 1),
+    "what waits before one": lambda c, i: candidate_history.ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
+    "proposals of one": lambda c, i: candidate_history.proposals(c, campaigns.get(c, "toys"), 1),
+    "decisions on one": lambda c, i: candidate_history.decisions(c, campaigns.get(c, "toys"), 1),
+    "evidence of one": lambda c, i: candidate_history.evidence(c, 1),
     "imported values": lambda c, i: imported_answers(c, [1, 2]),
     "a page of jobs": lambda c, i: job_lists.page(c, [i], 10, after=1),
     "a page of jobs of a rung": lambda c, i: job_lists.page(c, [i], 10, rung_ids=[1]),

@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.serving.served_adapters import ServedCard, keep_card
@@ -18,7 +18,7 @@ class AdapterServer:
 
     def __init__(self, model: str, *, is_trainable: bool = True) -> None:
         """is_trainable: returns log-probabilities after temperature and grammar, as `serve-model --trainable` does."""
-        card = models.find(model)
+        card = installed_models.find(model)
         self.model, self.is_trainable = model, is_trainable
         self.name = card.policy
         self.adapters: dict[str, str] = {}

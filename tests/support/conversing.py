@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sciagent.agent.episode import opening
+from sciagent.agent.conversation import opening
 from sciagent.agent.messages import Message, ToolCall, to_json
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing import briefing
 from sciagent.chemistry.molecule import molecule_or_none
-from sciagent.store.campaign_state import trajectories
-from sciagent.store.campaign_state.trajectories import NewTurn, Purpose, SampledRow
+from sciagent.store.campaign_state import proposer_trajectories
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn, Purpose, SampledRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
@@ -56,7 +56,7 @@ class Conversing(Rewarded):
             }
             ids = candidates.enter(connection, proposed.values())
             offered = policies.enter_tool_set(connection, TOOLS)
-            trajectory = trajectories.open_(
+            trajectory = proposer_trajectories.open_(
                 connection,
                 self.built.row.id,
                 number,
@@ -100,7 +100,7 @@ class Conversing(Rewarded):
                     sampled,
                     **more,
                 )
-                turn_id = trajectories.write_turn(connection, trajectory, new)
+                turn_id = proposer_trajectories.write_turn(connection, trajectory, new)
                 for text in texts:
                     if text in proposed:
                         self._propose(connection, turn_id, text, ids[proposed[text].key])
@@ -108,7 +108,7 @@ class Conversing(Rewarded):
                     values = {"turn_id": turn_id, "text": text, "status": "refused", "reason": "unparsable"}
                     values |= {"campaign_id": self.built.row.id, "at": db_now(connection)}
                     connection.execute(sa.insert(t.proposal).values(values))
-            trajectories.end(connection, trajectory, "finished by the model")
+            proposer_trajectories.end(connection, trajectory, "finished by the model")
 
     def verify(self, smiles: str, gap: float, uncertainty: float = 0.05) -> None:
         """Lets all rungs answer; a hit lies from 3 to 9 eV."""

@@ -16,9 +16,10 @@ from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import AttemptState, CampaignState, Standing
-from sciagent.store.campaign_state import campaigns, standings, trajectories
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger

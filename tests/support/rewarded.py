@@ -21,8 +21,8 @@ from sciagent.domain.states import AttemptState
 from sciagent.inputs.settings import code_version
 from sciagent.rewards.publishing import ShownRewards
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import standings, trajectories
-from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.store.campaign_state import proposer_trajectories, standings
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
@@ -106,7 +106,7 @@ class Rewarded:
             proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
             ids = candidates.enter(connection, proposed.values())
             policy_id = policies.enter(connection, PolicyIdentity(policy, "test"))
-            trajectory = trajectories.open_(
+            trajectory = proposer_trajectories.open_(
                 connection,
                 self.built.row.id,
                 number,
@@ -127,10 +127,10 @@ class Rewarded:
                     [{"proposed": list(turn)}],
                     cost,
                     policy,
-                    trajectories.SampledRow({"role": "assistant"}),
+                    proposer_trajectories.SampledRow({"role": "assistant"}),
                     policy_id=policy_id,
                 )
-                turn_id = trajectories.write_turn(connection, trajectory, new)
+                turn_id = proposer_trajectories.write_turn(connection, trajectory, new)
                 for smiles in turn:
                     status = "duplicate" if smiles in seen else "new"
                     expected = (predicted or {}).get(smiles)

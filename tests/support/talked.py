@@ -9,8 +9,8 @@ from typing import Any
 
 from sciagent.agent.messages import NO_TOKENS, Message, to_json
 from sciagent.domain.states import Standing
-from sciagent.store.campaign_state import campaigns, trajectories
-from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from tests.support.reported import GFN2, PBE0, Maker, gap
@@ -25,7 +25,7 @@ class Talker(Maker):
     def begin(self, proposer: str, number: int, opening: str = "Find a gap between 4 and 4.6 eV.") -> int:
         messages = [to_json(Message("system", "You propose molecules.")), to_json(Message("user", opening))]
         with self.ledger.begin() as connection:
-            return trajectories.open_(
+            return proposer_trajectories.open_(
                 connection, self.row.id, number, proposer=proposer, settings=LIMITS | {"opening": messages}, seed=number
             )
 
@@ -60,7 +60,7 @@ class Talker(Maker):
             said = [to_json(Message("tool", seen, name=tool[:64]))]
             why = None if tokens else NO_TOKENS
             new = NewTurn(number, {}, calls, said, cost, policy, row, untrainable=why)
-            self.turn = trajectories.write_turn(connection, trajectory, new)
+            self.turn = proposer_trajectories.write_turn(connection, trajectory, new)
             spend.book_many(connection, [spend.Bill(self.row.id, None, None, cost)])
 
     def propose_text(self, text: str) -> None:
@@ -109,7 +109,7 @@ def talked(ledger: Ledger, folder: Path, episodes: int = 12, turns: int = 2, **c
             if turn < 2 and number < episodes:  # the last episode is not answered yet
                 made.settle(i, value)
         with ledger.begin() as connection:
-            trajectories.end(connection, trajectory, "finished by the model")
+            proposer_trajectories.end(connection, trajectory, "finished by the model")
     made.turn = script
     made.enter(("c1ccccc1",))
     made.settle(len(made.ids) - 1, 4.4)

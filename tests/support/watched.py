@@ -18,7 +18,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import Group, RolloutPlan, turn_seed
+from sciagent.training.rollouts.sibling_groups import Group, RolloutPlan, turn_seed
 from tests.support.plugins import register_again
 
 WANTED = 2.0  # hydroxyl groups

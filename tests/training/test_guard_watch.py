@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.training.guard_protocol import EpisodeFacts, StepFacts, StopReason
 from sciagent.training.guard_watch import FILE, PATIENCE, GuardWatch
 from sciagent.training.settings import GuardSettings, read_guards
+from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
 
 EPISODES = 24  # of a step
 CHECKED = 3  # candidates of an episode that the control has answered

@@ -13,8 +13,8 @@ from sciagent.rewards.unanswered_values import fit_law
 from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.guard_protocol import EpisodeFacts
 from sciagent.training.guard_watch import episode_facts, has_promises
+from sciagent.training.stopping_guards import EpisodeFacts
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 from tests.support.watched import GAMING, HONEST, opened, roll_out
 

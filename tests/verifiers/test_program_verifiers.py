@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sciagent.execution.worker.claimed_jobs import CannotError, Tasks
+from sciagent.execution.worker.read_claimed_jobs import CannotError, Tasks
 from sciagent.verification.availability import declared_programs
 from sciagent_simulators.programs.orca import ORCA
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf

@@ -12,7 +12,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import BulkTanimotoSimilarity
 
 from sciagent.verification.contract import SimulatorError
-from sciagent_verifiers.fast.novelty import MoleculeNovelty
+from sciagent_verifiers.fast.novelty_verifiers import MoleculeNovelty
 from sciagent_verifiers.fast.reference_index import ReferenceIndex
 from tests.verifiers.compared import PARACETAMOL, similarity, verify
 from tests.verifiers.references import BLOCKS, shelf

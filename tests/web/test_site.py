@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.answers.values import StructureText
+from sciagent.domain.answers.shown_values import StructureText
 from sciagent.web.site import drawing, own_path, path_of, to
 
 

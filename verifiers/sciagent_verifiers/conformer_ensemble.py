@@ -12,7 +12,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
-from sciagent_simulators.conformers import Ensemble, resolved
+from sciagent_simulators.conformer_search import Ensemble, resolved
 from sciagent_simulators.solvents import Solvent
 from sciagent_verifiers.per_candidate import Calculation
 

@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from sciagent.domain.evidence import ArtifactFile
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion

@@ -13,7 +13,7 @@ from rich.progress import track
 from sciagent.api.terminal import plain_table, show
 from sciagent.cli.shared import put_json
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.law.rung_hints import Hint
+from sciagent.scheduling.law.prior_relations import Hint
 from sciagent.scheduling.payoff import Aims
 from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.replay_score import Interval, summarised

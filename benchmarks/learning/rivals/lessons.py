@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.domain.evidence import Computation
 from sciagent.store.database import tables as t
-from sciagent.store.results import pooled_answers
+from sciagent.store.results import pooled_replicates
 
 PROPERTIES = ("homo_lumo_gap", "dipole")
 VERIFIER = "xtb.singlepoint"
@@ -64,7 +64,7 @@ def _values(connection: Connection, ids: list[int]) -> dict[int, Mapping[str, fl
     query = sa.select(e.verifier, e.verifier_version, e.settings_hash).where(e.verifier == VERIFIER).distinct()
     found: dict[int, Mapping[str, float]] = {}
     for row in connection.execute(query):
-        for id_, known in pooled_answers.values_of(connection, ids, Computation(*row)).items():
+        for id_, known in pooled_replicates.values_of(connection, ids, Computation(*row)).items():
             if known is not None and set(PROPERTIES) <= set(known):
                 found[id_] = {name: known[name].value for name in PROPERTIES}
     return found

@@ -264,7 +264,7 @@ class EndpointPolicy:
             import httpx2
             import openai
 
-            from sciagent.agent.bounded_http import IDENTITY, bound_body
+            from sciagent.agent.http_body_limit import IDENTITY, bound_body
         except ModuleNotFoundError as error:
             raise UsageError("an endpoint needs an extra: pip install 'sciagent[llm]'") from error
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import check_extra
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
-from sciagent.agent.models import check_extra
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.chat_templates import extended_ids, prompt_ids
@@ -38,7 +38,7 @@ class InMemoryPolicy:
         self._lock = threading.Lock()
         self.tokenizer = tokenizer
         self.model = model
-        self.template_hash = models.sha256(str(tokenizer.chat_template))
+        self.template_hash = installed_models.sha256(str(tokenizer.chat_template))
         self.context = int(model.config.max_position_embeddings)
         model_ends = model.generation_config.eos_token_id  # one id, a list of ids, or None
         ends = set(model_ends) if isinstance(model_ends, list) else {model_ends}
@@ -209,7 +209,7 @@ class LocalPolicy(InMemoryPolicy):
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        card = models.find(model)
+        card = installed_models.find(model)
         default_device = "cuda" if torch.cuda.is_available() else "cpu"
         where = device or default_device
         torch.set_num_threads(threads)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.combinatorial_libraries import Combinations
-from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
 

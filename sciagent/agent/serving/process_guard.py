@@ -1,6 +1,6 @@
 """Runs a server, and ends it with all its processes once the parent process has ended. Standard library only.
 
-    python -I guard.py COMMAND...
+    python -I process_guard.py COMMAND...
 
 The parent holds the other end of standard input open. When the parent ends, even if killed, this pipe closes. The
 server's process group then gets SIGTERM, and SIGKILL after GRACE seconds. The exit code is the server's.

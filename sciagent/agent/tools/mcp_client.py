@@ -36,8 +36,8 @@ from mcp.types import (
 )
 
 from sciagent import __version__
-from sciagent.agent.bounded_http import IDENTITY, bound_body
-from sciagent.agent.tools import limited_output
+from sciagent.agent.http_body_limit import IDENTITY, bound_body
+from sciagent.agent.tools import bounded_program
 from sciagent.agent.tools.foreign_tools import ForeignTool, plain
 from sciagent.agent.tools.registry import CallError, Observation, read_arguments
 from sciagent.domain.safe_text import bounded, one_line, without_secrets
@@ -197,7 +197,7 @@ class Link:
             ):
                 yield streams
             return
-        arguments = ["-I", limited_output.__file__, str(MAX_MESSAGE), *server.command]
+        arguments = ["-I", bounded_program.__file__, str(MAX_MESSAGE), *server.command]
         program = StdioServerParameters(
             command=sys.executable, args=arguments, env=dict(server.variables), cwd=server.folder
         )

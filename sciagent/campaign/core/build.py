@@ -29,7 +29,6 @@ from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec,
 from sciagent.campaign.file.rungs import SHARE, RungSpec
 from sciagent.campaign.file.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.calibration import Fit, Fits, in_use
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
@@ -38,14 +37,15 @@ from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.ports import Proposer
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_calibration import Fit, Fits, in_use
 from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
-from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.scheduling.audit import lots
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, evidence, pooled_answers
+from sciagent.store.results import candidates, evidence, pooled_replicates
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.availability import unavailable
 from sciagent.verification.contract import BaseVerifier, Verifier
@@ -89,7 +89,7 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
     answers = {}
     for position in sorted(positions):
         computation = built.rungs[position].verifier.computation
-        answers[position] = pooled_answers.pooled_answers(connection, candidate_ids, computation)
+        answers[position] = pooled_replicates.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
         held = evidence.latest_with_revision(

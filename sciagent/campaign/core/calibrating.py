@@ -14,11 +14,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.derived_values import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.domain.calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.rung_calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.store.results import pooled_answers
+from sciagent.store.results import pooled_replicates
 from sciagent.store.views.value_pages import ImportedLevel, imported_levels
 
 # a text that YAML reads as a text without quotes
@@ -51,7 +51,7 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
     """Returns one fit. Raises UsageError."""
     name = wanted.property
     level, imported = _level(imported_levels(connection, name), rung, wanted)
-    answers = pooled_answers.values_of(connection, sorted(imported.values), rung.configured.computation)
+    answers = pooled_replicates.values_of(connection, sorted(imported.values), rung.configured.computation)
     computed = {
         id_: values[name].value
         for id_, values in sorted(answers.items())

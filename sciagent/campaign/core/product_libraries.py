@@ -8,7 +8,7 @@ from pathlib import Path
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec
 from sciagent.chemistry.combinatorial_libraries import Block, Combinations, ReactionLibrary, ScaffoldLibrary, block
-from sciagent.chemistry.structure_files import read_structures
+from sciagent.chemistry.molecule_files import read_structures
 from sciagent.errors import InputFileError
 
 MAX_SHOWN = 5  # reactants that a message names

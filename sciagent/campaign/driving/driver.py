@@ -19,19 +19,19 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrating import fits_of
-from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.core.verdicts import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, promote, resume_queued
+from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
 from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, JobSlots, Pace
-from sciagent.campaign.driving.intake import Intake, Mailbox
 from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reorder_list, wake_again, with_people
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import SHARE
-from sciagent.campaign.pricing.scheduler_on_ledger import BlockedBy
+from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
-from sciagent.domain.calibration import Fit
 from sciagent.domain.ports import Choice
+from sciagent.domain.rung_calibration import Fit
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError

@@ -21,8 +21,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.campaign.pricing.scheduler_choice import purchasing_of
-from sciagent.campaign.pricing.scheduler_on_ledger import Purchasing
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey

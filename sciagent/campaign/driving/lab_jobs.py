@@ -22,7 +22,7 @@ from datetime import timedelta
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.domain.lab_messages import QUEUE

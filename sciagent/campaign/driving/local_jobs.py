@@ -8,13 +8,12 @@ from itertools import chain
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
+from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again, settling_of
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.execution.worker.end_attempts import (
     JobEnding,
     JobResult,
@@ -25,6 +24,7 @@ from sciagent.execution.worker.end_attempts import (
     store_files,
 )
 from sciagent.execution.worker.local_pool import LocalPool
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.store.job_queue import job_lists, leases
 from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.sandbox.host import HostResult

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import Settling, decides, settle, settling_of
+from sciagent.campaign.core.record_and_settle import Settling, decides, settle, settling_of
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding

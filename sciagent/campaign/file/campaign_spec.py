@@ -35,7 +35,7 @@ from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, u
 from sciagent.inputs.yaml_document import Loc, read, read_text, show
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.scheduling.rules.rung_by_rung import SchedulerSpec
+from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec
 
 if TYPE_CHECKING:
     AnyScheduler = SchedulerSpec

@@ -20,7 +20,7 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.engine import db_now

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import import_corrections
-from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
+from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate, identifier_columns

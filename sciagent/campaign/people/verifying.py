@@ -21,17 +21,22 @@ from pydantic import ValidationError
 
 from sciagent.campaign.core.build import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
 from sciagent.campaign.core.calibrating import fits_of
-from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked, run_directly
+from sciagent.campaign.core.record_and_settle import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.people.find_candidate import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.values import CalculatedCandidate, LadderAnswer, PropertyValue, RungAnswer, ShownValue
-from sciagent.domain.calibration import calibrated
+from sciagent.domain.answers.shown_values import (
+    CalculatedCandidate,
+    LadderAnswer,
+    PropertyValue,
+    RungAnswer,
+    ShownValue,
+)
 from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
 from sciagent.domain.directives import Verb
 from sciagent.domain.display_units import Units, all_shown
@@ -40,9 +45,10 @@ from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.ports import ProposalIn
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
+from sciagent.domain.rung_calibration import calibrated
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
-from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.campaign_state import directives, standings, watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger

@@ -30,7 +30,7 @@ from sciagent.scheduling.audit import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
 from sciagent.store.campaign_state import standings
-from sciagent.store.results import candidates, laws, pooled_answers
+from sciagent.store.results import candidates, laws, pooled_replicates
 from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _aim(
 ) -> Aim:
     """Returns the objective in terms of columns. Its hint comes from the highest lower rung that measures the property:
     from the prior that the verifier declares, or from the rung's gate."""
-    from sciagent.scheduling.law.rung_hints import Hint
+    from sciagent.scheduling.law.prior_relations import Hint
     from sciagent.scheduling.payoff import Aim
 
     *predicting_columns, deciding_column = columns
@@ -476,12 +476,12 @@ class LedgerPool(CandidatePool):
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
-    ) -> dict[int, pooled_answers.PooledValues | None]:
+    ) -> dict[int, pooled_replicates.PooledValues | None]:
         rung = self._built.rungs[position]
         derived = [prop.settings_hash for prop in rung.spec.derived]
-        return pooled_answers.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
+        return pooled_replicates.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
-    def _write_answer(self, row: int, position: Position, values: pooled_answers.PooledValues | None) -> None:
+    def _write_answer(self, row: int, position: Position, values: pooled_replicates.PooledValues | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(self._columns):
             if observed.rung == position:

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
-from sciagent.campaign.pricing.scheduler_on_ledger import Basket, Blocked, BlockedBy, Purchasing, side_by_side
+from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Purchasing, side_by_side
 from sciagent.domain.ports import Choice
 from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import CampaignState

@@ -11,13 +11,13 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.scheduler_on_ledger import Purchasing
+from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.ports import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule
+from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule
 
 
 class InTurn(Purchasing):

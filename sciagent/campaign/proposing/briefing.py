@@ -28,7 +28,7 @@ from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
-from sciagent.store.results import candidates, pooled_answers
+from sciagent.store.results import candidates, pooled_replicates
 from sciagent.store.views import campaign_counts
 
 MANY = 4000  # number of latest proposals and candidates that are counted
@@ -145,7 +145,7 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
         if rung.is_fast and not rung.rules.is_terminal:
             continue
         derived = [prop.settings_hash for prop in rung.spec.derived]
-        known = pooled_answers.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
+        known = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
         for id_, row in known.items():
             lines[id_].append(values_line(built, rung, row.measured, row.outcome))
     return lines

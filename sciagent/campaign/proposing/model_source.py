@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.episode import Asking, Episode, EpisodeLimits, ModelAnswer, opening
+from sciagent.agent.conversation import Asking, Episode, EpisodeLimits, ModelAnswer, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.proposer_slots import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
+from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.domain.cost import Cost
 from sciagent.domain.safe_text import storable
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import policies
@@ -85,17 +85,17 @@ class ModelSource:
         self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
         self._faults = 0  # number of successive failed episodes
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
-        for row in trajectories.running_trajectories(connection, built.row.id):
+        for row in proposer_trajectories.running_trajectories(connection, built.row.id):
             if "opening" in row.settings and row.settings.get("name", "") == slot.name:
                 self._idle.append(self._resumed(connection, row))
 
-    def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
+    def _resumed(self, connection: Connection, row: proposer_trajectories.TrajectoryRow) -> Episode:
         """Returns a running episode with the turns that the ledger has."""
         self._trajectory_ids[row.number] = row.id
         opening = tuple(map(from_json, row.settings["opening"]))
         numbered = list(row.settings.get("numbered", ()))
         episode = Episode(row.number, row.seed, opening, self._limits, numbered)
-        for turn in trajectories.turns(connection, row.id):
+        for turn in proposer_trajectories.turns(connection, row.id):
             messages = (from_json(turn["message"]), *map(from_json, turn["observations"]))
             episode.restore(messages, dict(turn["cursor"] or {}))
         return episode
@@ -124,7 +124,7 @@ class ModelSource:
 
     def _ask_model(self, episode: Episode) -> None:
         with self._built.ledger.read() as connection:
-            asked = trajectories.asked_now(connection)
+            asked = proposer_trajectories.asked_now(connection)
         self._asking.ask(episode, self._tools.schemas, self._sampling(episode), asked)
 
     def _sampling(self, episode: Episode) -> Sampling:
@@ -160,7 +160,7 @@ class ModelSource:
                 "opening": [to_json(message) for message in messages],
                 "numbered": numbered,
             }
-            self._trajectory_ids[number] = trajectories.open_(
+            self._trajectory_ids[number] = proposer_trajectories.open_(
                 connection,
                 built.row.id,
                 number,
@@ -194,7 +194,7 @@ class ModelSource:
             payload = {"trajectory": answered.episode.number, "why": answered.fault}
             campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
             trajectory_id = self._trajectory_ids.pop(answered.episode.number)
-            trajectories.end(connection, trajectory_id, f"the model failed: {answered.fault}")
+            proposer_trajectories.end(connection, trajectory_id, f"the model failed: {answered.fault}")
         if self._faults >= MAX_FAULTS:
             self.fault = storable(f"the model failed {MAX_FAULTS} times in a row: {answered.fault}")[:500]
         return TurnResult(0, Cost(), barren=False)
@@ -232,12 +232,12 @@ class ModelSource:
                 policy_id=policy_id,
                 untrainable=sampled.untrainable,
             )
-            turn_id = trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
+            turn_id = proposer_trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
             spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
             if ended is None:
                 self._idle.append(episode)
             else:
-                trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
+                proposer_trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
             bench.commit(connection, turn_id)
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
@@ -51,7 +51,7 @@ def _resolved(connection: Connection, named: str) -> PolicyRow:
 
     A model of this machine is entered in the ledger. Raises UnknownNameError.
     """
-    here = {model.name: model for model in models.installed()}
+    here = {model.name: model for model in installed_models.installed()}
     known = policies.current(connection)
     if named in here and named not in known:
         identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
@@ -70,4 +70,4 @@ def _local_model(policy: PolicyRow) -> str:
             f"{policy.name} is an adapter, which only a server can add to its base model: "
             "sciagent adapters NAME FOLDER, then `endpoint` in the campaign file"
         )
-    return models.of_weights(policy.base_sha256, policy.name).name
+    return installed_models.of_weights(policy.base_sha256, policy.name).name

@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.ports import MeasuredCandidate, Scored
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
-from sciagent.store.results import candidates, pooled_answers
+from sciagent.store.results import candidates, pooled_replicates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
 MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
@@ -101,7 +101,7 @@ def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCa
     top = best_candidates(connection, built, MAX_MEASURED)
     rung = built.rungs[built.terminal]
     derived = [prop.settings_hash for prop in rung.spec.derived]
-    known = pooled_answers.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
+    known = pooled_replicates.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
     measured = []
     for id_, scored in top.items():
         values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}

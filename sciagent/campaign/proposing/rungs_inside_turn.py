@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sciagent.campaign.core.build import Built, BuiltRung, with_derived
-from sciagent.campaign.core.record import answer_of
+from sciagent.campaign.core.record_and_settle import answer_of
 from sciagent.campaign.core.verdicts import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised

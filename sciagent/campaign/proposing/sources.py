@@ -20,13 +20,13 @@ from sciagent.campaign.file.proposers import LlmSpec, OneProposerSpec, SeveralSp
 from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.domain.cost import Cost
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
-from sciagent.campaign.proposing.proposer_slots import ProposerSlot, ScriptSource, Source, TurnResult
+from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, Source, TurnResult
 
 
 @dataclass
@@ -55,7 +55,7 @@ class SideBySide:
         chosen = built.spec.proposer
         assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
-            counts = trajectories.proposals_by_proposer(connection, built.row.id)
+            counts = proposer_trajectories.proposals_by_proposer(connection, built.row.id)
         self._lead = chosen.lead
         self._sources = sources
         self._members = [

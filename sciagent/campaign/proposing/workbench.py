@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, record_derived
-from sciagent.campaign.core.record import log_blocked
+from sciagent.campaign.core.record_and_settle import log_blocked
 from sciagent.campaign.core.same_structure import find_likenesses
 from sciagent.campaign.core.verdicts import place
 from sciagent.campaign.proposing.proposal_novelty import (

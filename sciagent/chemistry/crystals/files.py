@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sciagent.chemistry.crystals.cells import MAX_CHARACTERS
+from sciagent.chemistry.crystals.cells_and_symmetry import MAX_CHARACTERS
 from sciagent.chemistry.crystals.notation import cif_blocks
-from sciagent.chemistry.structure_files import StructureRecord, names_in, read_structures
+from sciagent.chemistry.molecule_files import StructureRecord, names_in, read_structures
 from sciagent.errors import InputFileError
 from sciagent.inputs.files import open_input
 

@@ -41,7 +41,13 @@ from typing import Any
 
 from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.bonds import electronegativity
-from sciagent.chemistry.crystals.cells import CrystalSymmetry, analysis_folder, expanded, rescaled, symmetry_of
+from sciagent.chemistry.crystals.cells_and_symmetry import (
+    CrystalSymmetry,
+    analysis_folder,
+    expanded,
+    rescaled,
+    symmetry_of,
+)
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 

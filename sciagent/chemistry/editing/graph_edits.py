@@ -20,9 +20,9 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
 from sciagent.chemistry.editing.molecule_parts import NOT_A_CHILD, TEMPLATES, kekule, pattern, side, without
 from sciagent.chemistry.editing.search_moves import MOVES, ends
+from sciagent.chemistry.normal_form import rdkit_messages
 
 TRIES = 12  # attempts to make a child
 RING_TRIES = 6  # attempts to cut a ring in half

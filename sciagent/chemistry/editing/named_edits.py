@@ -22,7 +22,6 @@ from typing import Any, Literal
 
 from rdkit import Chem
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
 from sciagent.chemistry.editing import molecule_parts
 from sciagent.chemistry.editing.graph_edits import ANY, EditLimits, accepted, canonical, reaction
 from sciagent.chemistry.editing.molecule_parts import (
@@ -36,6 +35,7 @@ from sciagent.chemistry.editing.molecule_parts import (
     ring_systems,
     side,
 )
+from sciagent.chemistry.normal_form import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
 FoundPlace = tuple[Kind, str, tuple[int, ...]]

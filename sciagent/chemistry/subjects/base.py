@@ -19,7 +19,7 @@ from sciagent.domain.candidates import Candidate
 
 if TYPE_CHECKING:
     from sciagent.chemistry.fingerprint import Features, StructureFingerprint
-    from sciagent.chemistry.structure_files import StructureRecord
+    from sciagent.chemistry.molecule_files import StructureRecord
 
 
 @dataclass(frozen=True)

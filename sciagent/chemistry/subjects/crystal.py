@@ -16,7 +16,7 @@ from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal, needs_pymat
 from sciagent.chemistry.crystals import edits
 from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
 from sciagent.chemistry.crystals.prototypes import family
-from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import content_hash
@@ -102,7 +102,7 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.cells import ERROR, is_estimated
+        from sciagent.chemistry.crystals.cells_and_symmetry import ERROR, is_estimated
 
         crystal = _read(notation)
         if crystal is None or not is_estimated(crystal.structure):

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sciagent.chemistry.canonical_drawing import STANDARDISER_VERSION
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.structure_files import StructureRecord, read_structures
+from sciagent.chemistry.molecule_files import StructureRecord, read_structures
+from sciagent.chemistry.normal_form import STANDARDISER_VERSION
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Subject, Words
 from sciagent.chemistry.subjects.standardisation import Standardisation
 from sciagent.domain.candidates import Candidate

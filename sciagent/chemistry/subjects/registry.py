@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
-from sciagent.domain.answers.values import StructureText
+from sciagent.domain.answers.shown_values import StructureText
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError

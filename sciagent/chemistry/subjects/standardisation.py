@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
 from sciagent.chemistry.molecule import REMEMBERED, Molecule, molecule_or_none, parse_molecule
+from sciagent.chemistry.normal_form import rdkit_messages
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError, UsageError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sciagent.domain.answers.values import (
+from sciagent.domain.answers.shown_values import (
     AnswerModel,
     CandidateName,
     EvidenceValue,

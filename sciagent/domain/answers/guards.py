@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.answers.values import AnswerModel
+from sciagent.domain.answers.shown_values import AnswerModel
 
 
 class GuardEstimate(AnswerModel):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from sciagent.domain.answers.values import AnswerModel, CandidateName
+from sciagent.domain.answers.shown_values import AnswerModel, CandidateName
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.rung_position import Tier
 from sciagent.domain.states import CampaignState
-from sciagent.domain.unset_keys import omitted_if_unset
 
 
 class DriverState(AnswerModel):

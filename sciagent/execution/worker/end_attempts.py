@@ -27,7 +27,7 @@ from sciagent.domain.states import (
     after_result,
     cost_of_killed,
 )
-from sciagent.execution.worker.claimed_jobs import ClaimedJob, home_of
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, home_of
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, leases, offers, spend

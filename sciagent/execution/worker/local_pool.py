@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.execution.worker.end_attempts import lost_with_host
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker

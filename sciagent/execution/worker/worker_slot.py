@@ -18,7 +18,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import GPU
 from sciagent.errors import LedgerAwayError, UsageError
-from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of, scratch_of
 from sciagent.execution.worker.end_attempts import (
     JobEnding,
     JobResult,
@@ -27,6 +26,15 @@ from sciagent.execution.worker.end_attempts import (
     give_back,
     lost_with_host,
     store_files,
+)
+from sciagent.execution.worker.read_claimed_jobs import (
+    AskedJob,
+    CannotError,
+    ClaimedJob,
+    Tasks,
+    ask,
+    request_of,
+    scratch_of,
 )
 from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.campaign_state import campaigns

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from sciagent.campaign.core.opening import open_for_people
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.people import Right
 from sciagent.lab import answers_to_evidence, claiming
 from sciagent.lab.task_list import LabClaimed, LabEntered, TaskReader, TaskState

@@ -26,7 +26,7 @@ from sciagent.report.parts.rung_agreement import SCALE_OF_ITS_METHOD, Pair, Rank
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
-from sciagent.store.views import progress
+from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.campaign_queries import booked_costs, has_measured, measured_by, reused_answers
 
 MAX_RUNG_CHARTS = 8  # charts of rung against rung
@@ -120,7 +120,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
-    known = progress.imported_properties(connection, row)
+    known = progress_and_comparisons.imported_properties(connection, row)
     named_first = [name for name in named_order(row.spec) if name in known]
 
     def comparisons() -> Iterator[Compared]:
@@ -139,7 +139,7 @@ def _compare(
     shared = name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
-    for x, y, hit in progress.replicate_pairs(connection, row, lower, upper, name):
+    for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
         level_ids = (x.level_id, y.level_id)
         if x.is_censored or y.is_censored:
             censored[level_ids] += 1
@@ -147,7 +147,7 @@ def _compare(
         x_value, x_uncertainty = _calibrated(pooled(*zip(*x.values, strict=True)), lower, name, unit)
         y_value, y_uncertainty = _calibrated(pooled(*zip(*y.values, strict=True)), upper, name, unit)
         groups[level_ids].append(Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit))
-    labels = progress.level_labels(connection, list(chain.from_iterable(groups)))
+    labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(groups)))
     quantity = with_unit(name, unit)
     lower_name = "imported values" if lower is None else lower.name
     x_label = f"{quantity}, imported" if lower is None else f"{quantity} at {lower.name}"

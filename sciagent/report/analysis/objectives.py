@@ -18,7 +18,7 @@ from sciagent.report.parts.charts import COLOURS, Window, contexted, draw_limits
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views.candidates import campaign_members
-from sciagent.store.views.progress import ObjectiveValues, objective_values
+from sciagent.store.views.progress_and_comparisons import ObjectiveValues, objective_values
 
 BINS = 24
 KINDS = {

@@ -33,7 +33,7 @@ from sciagent.store.views.episodes import (
     results_by_proposer,
     turns_by_proposer,
 )
-from sciagent.store.views.progress import ProgressStep, progress_by_proposer
+from sciagent.store.views.progress_and_comparisons import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # the proposer of proposals without a turn
 MAX_LINES = 6  # lines of the chart

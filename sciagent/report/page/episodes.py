@@ -35,7 +35,7 @@ from sciagent.store.views.episodes import (
     latest_episodes,
     turn_rows,
 )
-from sciagent.store.views.progress import kind_of
+from sciagent.store.views.progress_and_comparisons import kind_of
 
 MAX_LATEST = 12  # latest episodes that a report shows
 MAX_OF_BEST = 8  # episodes of the best candidates that a report also shows

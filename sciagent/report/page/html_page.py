@@ -35,7 +35,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import know_properties
-from sciagent.store.views import campaign_counts, progress
+from sciagent.store.views import campaign_counts, progress_and_comparisons
 from sciagent.store.views.campaign_queries import amendments, directives, events, funnel
 from sciagent.store.views.episodes import episode_count
 
@@ -106,7 +106,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
-        "progress_chart": charts.progress({"": progress.progress(connection, row, terminal.rung)}, limits),
+        "progress_chart": charts.progress(
+            {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, limits
+        ),
         "finders_chart": charts.progress(proposers.progress(connection, row, who), limits),
         "prediction_charts": _learning(scores),
     }

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import drawn, subject_of
-from sciagent.domain.answers.values import LimitMargin
+from sciagent.domain.answers.shown_values import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.states import Standing
@@ -33,7 +33,7 @@ from sciagent.store.views.candidates import (
     pooled_by_rung,
     rung_answers,
 )
-from sciagent.store.views.progress import kind_of
+from sciagent.store.views.progress_and_comparisons import kind_of
 
 MAX_CARDS = 12
 MAX_TABLE_ROWS = 10_000  # rows of the table

@@ -19,7 +19,7 @@ from sciagent.domain.safe_text import cut
 from sciagent.report.parts.rung_agreement import Pair
 from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.campaign_queries import Passage
-from sciagent.store.views.progress import ProgressStep
+from sciagent.store.views.progress_and_comparisons import ProgressStep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,19 +14,19 @@ from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.values import MEASURED, LimitMargin, MethodFigures
-from sciagent.domain.calibration import Fit, Fits
+from sciagent.domain.answers.shown_values import MEASURED, LimitMargin, MethodFigures
 from sciagent.domain.display_units import unit_of
 from sciagent.domain.evidence import Measured, file_of, pooled, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert, express, spread_in_canonical_unit
+from sciagent.domain.rung_calibration import Fit, Fits
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.rung_agreement import FEWEST, SCALE_OF_ITS_METHOD
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import progress
+from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.campaign_queries import has_measured
 from sciagent.store.views.candidates import EvidenceAnswer
 from sciagent.verification.contract import MethodError
@@ -62,7 +62,7 @@ class MethodErrors:
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
     """Returns the errors of the rungs for the properties of the objectives."""
     wanted = [objective["property"] for objective in row.spec.get("objectives", ())]
-    imported = set(progress.imported_properties(connection, row))
+    imported = set(progress_and_comparisons.imported_properties(connection, row))
     comparable = [name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD]
     from_measured: dict[tuple[str, str], MethodFigures] = {}
     for name in comparable:
@@ -130,13 +130,13 @@ def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) 
 def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> MethodFigures | None:
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
     pairs = []
-    for imported, of_rung, _ in progress.replicate_pairs(connection, row, None, rung, name):
+    for imported, of_rung, _ in progress_and_comparisons.replicate_pairs(connection, row, None, rung, name):
         if not imported.is_censored and not of_rung.is_censored:
             measured, _ = pooled(*zip(*imported.values, strict=True))
             computed, _ = pooled(*zip(*of_rung.values, strict=True))
             pairs.append((imported.level_id, measured, computed))
     level_ids = {level_id for level_id, _, _ in pairs}
-    experimental = progress.experimental_levels(connection, sorted(level_ids))
+    experimental = progress_and_comparisons.experimental_levels(connection, sorted(level_ids))
     errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
     if len(errors) < FEWEST:
         return None

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_by_rung import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Lottery(RungRule):

@@ -38,7 +38,7 @@ from sciagent.scheduling.candidate_indices import (
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.rung_hints import Padded, hinted, made_up
+from sciagent.scheduling.law.prior_relations import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stacked_law import Law, Stack
 from sciagent.scheduling.payoff import Aims, Errors, Fit, expected_answers, questions

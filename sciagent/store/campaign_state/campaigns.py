@@ -17,10 +17,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.calibration import Fits, in_use
 from sciagent.domain.display_units import Units, shown_spec
 from sciagent.domain.evidence import Computation
 from sciagent.domain.properties import properties
+from sciagent.domain.rung_calibration import Fits, in_use
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
 from sciagent.inputs.settings import lease_seconds

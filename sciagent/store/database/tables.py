@@ -10,8 +10,24 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
-from sciagent.store.database import feature_tables
-from sciagent.store.database.feature_tables import (
+from sciagent.store.database import lab_and_learning_tables
+from sciagent.store.database.column_types import (
+    Id,
+    Json,
+    Key,
+    String,
+    Text,
+    UtcDateTime,
+    index_of_some,
+    keyed,
+    metadata,
+    needed,
+    optional,
+    reference,
+    references,
+    table,
+)
+from sciagent.store.database.lab_and_learning_tables import (
     access,
     audit_entry,
     campaign_policy,
@@ -30,22 +46,6 @@ from sciagent.store.database.feature_tables import (
     submission,
     tool_set,
     training_use,
-)
-from sciagent.store.database.table_definitions import (
-    Id,
-    Json,
-    Key,
-    String,
-    Text,
-    UtcDateTime,
-    index_of_some,
-    keyed,
-    metadata,
-    needed,
-    optional,
-    reference,
-    references,
-    table,
 )
 
 __all__ = [
@@ -74,9 +74,9 @@ __all__ = [
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),
-    *feature_tables.APPEND_ONLY,
+    *lab_and_learning_tables.APPEND_ONLY,
 )
-CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | feature_tables.CHANGEABLE
+CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | lab_and_learning_tables.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
 
 # Row 1 holds the last watermark, and row 2 the id of the last entry of `audit_entry`. A transaction that takes the next

@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.people import account
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
+from sciagent.store.database.column_types import storable_json
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.table_definitions import storable_json
 
 COUNTER = 2  # row of the table watermark
 FIRST = "0" * 64  # hash before the first entry

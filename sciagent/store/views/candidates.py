@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.calibration import Fits, calibrated
 from sciagent.domain.candidates import Names, identifier_text
 from sciagent.domain.display_units import Units, as_imported, shown
 from sciagent.domain.evidence import Measured, pooled_measured
+from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.results import pooled_answers as pooled
+from sciagent.store.results import pooled_replicates as pooled
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of
 

@@ -12,7 +12,7 @@ from sciagent.agent.policies.endpoint import MAX_COUNT, read_answer, sampled_of
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.safe_text import storable
 from sciagent.errors import EpisodeError
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 
 MAX_MESSAGE = 250_000  # characters of a message as JSON
 MAX_NAME = 200  # characters of the name of a policy or of a group

@@ -27,7 +27,7 @@ from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.publishing import RewardedEpisode, RewardedTurn, check_scheduler, law_of, shown_turn
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.rewards.unanswered_values import RewardLaw
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, rollout_groups
 from sciagent.store.learning import reward_versions as rewards
@@ -36,7 +36,7 @@ from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.client_statements import EpisodeRequest, shown, stated_answer, stated_call
 from sciagent.training.environment.open_episodes import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
 from sciagent.training.rollouts.campaign_rollouts import obstacle
-from sciagent.training.rollouts.open_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
+from sciagent.training.rollouts.sibling_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 
 
 class RewardReader:

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sciagent.agent.episode import SYSTEM
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.agent.conversation import SYSTEM
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.training.environment.environment import Environment, LadderEpisode
 
 TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}

@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.safe_text import read_id
 from sciagent.errors import EpisodeError, SciagentError, UsageError, did_you_mean
 from sciagent.training.environment.client_statements import shown

@@ -16,19 +16,26 @@ from typing import Any, NamedTuple
 from sciagent.agent.messages import Sampled, to_openai
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.proposing.proposer_slots import Source, TurnResult
+from sciagent.campaign.proposing.source_contract import Source, TurnResult
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.states import CampaignState
 from sciagent.errors import EpisodeError
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import Asked
+from sciagent.store.campaign_state.proposer_trajectories import Asked
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.environment.client_statements import ClientPolicy, EpisodeRequest
 from sciagent.training.rollouts.campaign_rollouts import count, model_spec, obstacle, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import EpisodeReply, Group, OpenedEpisode, RolloutPlan, Sibling, break_group
+from sciagent.training.rollouts.sibling_groups import (
+    EpisodeReply,
+    Group,
+    OpenedEpisode,
+    RolloutPlan,
+    Sibling,
+    break_group,
+)
 from sciagent.verification.sandbox.host import Worker
 
 MAX_RUNNERS = 8  # policies whose tools are kept ready
@@ -131,7 +138,7 @@ class EpisodeDesk:
         plan = RolloutPlan(1, request.siblings, self._turns, request.policy, request.purpose, seed, request.group or "")
         [group] = runner.opened(plan)
         with driver.built.ledger.read() as connection:
-            asked = trajectories.asked_now(connection)
+            asked = proposer_trajectories.asked_now(connection)
         episodes = [
             OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), request.policy, asked)
             for sibling in group.siblings
@@ -184,7 +191,7 @@ class EpisodeDesk:
         step_result = turns[0].episode.runner.take(groups, answers)
         count(driver, step_result)
         with driver.built.ledger.read() as connection:
-            asked = trajectories.asked_now(connection)
+            asked = proposer_trajectories.asked_now(connection)
         for episode, answer, _, reply in turns:
             next_reply = _reply(episode)
             episode.asked = asked

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import models
-from sciagent.agent.models import Model
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import Model
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import SciagentError
 from sciagent.inputs.settings import user
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, training_records
+from sciagent.store.learning import evaluations_and_turn_uses, policies
 from sciagent.training.evaluation.arm_comparison import compared
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, PlannedCampaign, fault_of, planned
 from sciagent.training.evaluation.evaluation_spec import (
@@ -237,13 +237,13 @@ class Evaluation:
         if stated.policy is not None:
             with self._ledger.read() as connection:
                 policy = policies.resolved(connection, stated.policy)
-            return models.of_weights(policy.base_sha256, policy.name)
+            return installed_models.of_weights(policy.base_sha256, policy.name)
         proposer = stated.proposer or {}
         is_local = proposer.get("kind") == "llm" and "model" in proposer and proposer.get("endpoint") is None
         name = stated.model
         if not name and is_local:
             name = proposer["model"]
-        return None if name is None else models.find(str(name))
+        return None if name is None else installed_models.find(str(name))
 
     def _answer(self, evaluated: list[EvaluatedCampaign], is_stopped: bool) -> EvaluationAnswer:
         """Returns the answer; a complete evaluation is written into the ledger."""
@@ -276,6 +276,6 @@ class Evaluation:
                 if arm in answer.arms:
                     identity = PolicyIdentity(model.policy, IN_PROCESS, model.sha256)
                     policy_ids[arm] = policies.enter(connection, identity)
-            return training_records.enter(
+            return evaluations_and_turn_uses.enter(
                 connection, self._spec.model_dump(mode="json"), answer_json, policy_ids, user()
             )

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sciagent.domain.answers.values import AnswerModel
+from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.inputs.validation import Faults, fault, validated
 from sciagent.inputs.yaml_document import read, read_text
 

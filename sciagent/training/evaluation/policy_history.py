@@ -9,12 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, training_records
+from sciagent.store.learning import evaluations_and_turn_uses, policies
 from sciagent.store.learning.policies import PolicyRow, RoleChange
 from sciagent.training.evaluation.evaluation_spec import (
     ChangedRole,
@@ -67,9 +67,9 @@ def promote(
             raise UsageError(f'"{role}" is the name of a policy; choose another name for the role')
         policy_id = _entered(connection, name)
         if evaluation is not None:
-            training_records.check(connection, evaluation)
+            evaluations_and_turn_uses.check(connection, evaluation)
         else:
-            evaluations = list(training_records.of_policy(connection, policy_id))
+            evaluations = list(evaluations_and_turn_uses.of_policy(connection, policy_id))
             evaluation = evaluations[-1].id if evaluations else None
         policies.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
         return _last_change(connection, role)
@@ -90,7 +90,7 @@ def _entered(connection: Connection, name: str) -> int:
     try:
         return policies.find(connection, name).id
     except UnknownNameError:
-        here = {model.name: model for model in models.installed()}
+        here = {model.name: model for model in installed_models.installed()}
         if name not in here:
             raise
         return policies.enter(connection, PolicyIdentity(here[name].policy, IN_PROCESS, here[name].sha256))
@@ -124,7 +124,7 @@ def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tupl
 
 def _listed(connection: Connection) -> dict[int, ListedPolicy]:
     rows = {row.id: row for row in policies.rows(connection)}
-    here = {model.sha256: model.name for model in models.installed()}
+    here = {model.sha256: model.name for model in installed_models.installed()}
     points: dict[int, list[str]] = {}
     for role, change in policies.current(connection).items():
         points.setdefault(change.policy_id, []).append(role)
@@ -156,7 +156,7 @@ def _parents(rows: Mapping[int, PolicyRow], row: PolicyRow) -> list[str]:
 
 def _evaluations(connection: Connection, policy_id: int) -> list[PolicyEvaluation]:
     shown = []
-    for each in training_records.of_policy(connection, policy_id):
+    for each in evaluations_and_turn_uses.of_policy(connection, policy_id):
         figures = each.answer["arms"][each.arm]
         names = ("hits_per_verification", "hits_per_core_second", "scaffolds_per_verification")
         intervals = {name: figures[name] and tuple(figures[name]) for name in names}

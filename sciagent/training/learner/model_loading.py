@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import models
-from sciagent.agent.models import Model
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import Model
 from sciagent.agent.serving.served_adapters import CONFIG, WEIGHTS, ServedCard, adapter_card
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
@@ -92,7 +92,7 @@ def load(name: str, rank: int = 0, seed: int = 0) -> LoadedModel:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    card = models.find(name)
+    card = installed_models.find(name)
     tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
     if not tokenizer.chat_template:
         raise UsageError(f"{name} has no chat template")
@@ -150,7 +150,7 @@ STEPS_FILE = "training.json"  # in the folder of the policy: the number of steps
 
 def check_name(name: str, folder: Path) -> None:
     """Raises UsageError for a wrong name, or if another model has the name. folder: of the training run."""
-    models.checked(name)
+    installed_models.checked(name)
     installed = _installed(name)
     if installed is not None and installed.folder != (folder / POLICY).resolve():
         raise UsageError(f"there is a model {name} already; choose another name with --name")
@@ -158,7 +158,7 @@ def check_name(name: str, folder: Path) -> None:
 
 def _installed(name: str) -> Model | None:
     """Returns the model of this machine with a name; None if there is none."""
-    for model in models.installed():
+    for model in installed_models.installed():
         if model.name == name:
             return model
     return None
@@ -195,8 +195,10 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
     """
     installed = _installed(name)
     if installed is not None and installed.fault():
-        models.remove(name)  # the run has published the model after fewer steps, and its weights have changed since
-    model = models.add_folder(folder / POLICY, name, lambda _: None)
+        installed_models.remove(
+            name
+        )  # the run has published the model after fewer steps, and its weights have changed since
+    model = installed_models.add_folder(folder / POLICY, name, lambda _: None)
     if ledger is not None:
         base = loaded.card
         identities = [PolicyIdentity(model.policy, IN_PROCESS, model.sha256)]

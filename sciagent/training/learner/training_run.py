@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import model_loading
@@ -20,8 +20,8 @@ from sciagent.training.learner.model_loading import LoadedModel, load
 from sciagent.training.learner.row_selection import FILE, DatasetRows, Unit
 from sciagent.training.learner.run_state import RunFolder
 from sciagent.training.learner.training_step import Learner, StepMetrics, Teacher
-from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.settings import TrainingSettings
+from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -183,7 +183,7 @@ class _Run:
         if self._is_main:
             model_loading.publish(self._loaded, self._settings.out, self._settings.new_name, self._recipe, ledger)
         self._learner.accelerator.wait_for_everyone()
-        return models.find(self._settings.new_name).policy
+        return installed_models.find(self._settings.new_name).policy
 
     def answer(self, policy: str | None, steps: int, stopped_by: str) -> TrainedPolicy:
         return TrainedPolicy(

@@ -25,7 +25,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import trajectories, watermarks
+from sciagent.store.campaign_state import proposer_trajectories, watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies, reward_versions
 from sciagent.store.learning import rollout_groups as group_rows
@@ -38,7 +38,7 @@ from sciagent.training.live.run_campaigns import LiveTask, WeightedTask
 from sciagent.training.read_turns import RecordedEpisode
 from sciagent.training.rollouts.campaign_rollouts import count, obstacle_after_pause
 from sciagent.training.rollouts.lock_step import CarriedOut, NextTurn, RolloutRunner
-from sciagent.training.rollouts.open_groups import Group, GroupMark, RolloutPlan
+from sciagent.training.rollouts.sibling_groups import Group, GroupMark, RolloutPlan
 from sciagent.training.settings import LiveSettings
 
 
@@ -231,7 +231,7 @@ def _add_episode(
     connection: Connection, group: RewardedGroup, episode: RecordedEpisode, context: int, training: str
 ) -> None:
     """Adds the rows, the outcome and the terms of an episode to its group."""
-    turns = trajectories.turns(connection, episode.id)
+    turns = proposer_trajectories.turns(connection, episode.id)
     turn_ids = {turn["number"]: turn["id"] for turn in turns}
     for cells in rows_of(connection, episode, turns, group.version, Counter()):
         if len(cells["ids"]) <= context:

@@ -22,7 +22,7 @@ from sciagent.campaign.core.opening import open_for_people
 from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions, training_records
+from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.learner.learner_rows import TrainingRow
@@ -91,7 +91,7 @@ class LateVerdicts:
                 rows = groups.of_campaign(connection, built.row.id)
                 step_of = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
                 last_version: dict[int, int] = {}
-                for group_id, _, version in training_records.of_groups(
+                for group_id, _, version in evaluations_and_turn_uses.of_groups(
                     connection, list(step_of)
                 ):  # in the order of the uses
                     last_version[group_id] = version
@@ -144,7 +144,9 @@ class LateVerdicts:
         with self._ledger.read() as connection:
             now = read_watermark(connection)
             ids = {
-                *training_records.groups_with_news(connection, self._campaigns[name].row.id, self._last_look[name]),
+                *evaluations_and_turn_uses.groups_with_news(
+                    connection, self._campaigns[name].row.id, self._last_look[name]
+                ),
                 *self._not_trained_yet[name],
             }
         self._look_before[name] = self._last_look[name]

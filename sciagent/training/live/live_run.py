@@ -26,11 +26,10 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions, training_records
+from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.building import build
-from sciagent.training.guard_protocol import EpisodeFacts, StepFacts, StopReason
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import model_loading
 from sciagent.training.learner.learner_rows import TrainingRow
@@ -42,8 +41,9 @@ from sciagent.training.live import ray_actors, sampling_engines
 from sciagent.training.live.group_waves import Stopped
 from sciagent.training.live.late_verdicts import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
 from sciagent.training.live.sampling_engines import Engine, Version
-from sciagent.training.progress import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.settings import DatasetSettings, LiveSettings
+from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
+from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 PolicyOf = Callable[[Version], BatchPolicy]
 
@@ -372,7 +372,7 @@ class LiveRun:
         if self._pending_uses:
             with self._ledger.begin() as connection:
                 for policy_id, version, turns in self._pending_uses:
-                    training_records.write(connection, policy_id, version, turns)
+                    evaluations_and_turn_uses.write(connection, policy_id, version, turns)
         self._pending_uses = []
 
     def answer(self, stopped_by: str) -> TrainedPolicy:

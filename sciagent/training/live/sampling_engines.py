@@ -16,9 +16,9 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import Model, ModelError
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.agent.models import Model, ModelError
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.local import InMemoryPolicy
@@ -91,8 +91,8 @@ def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
             write_adapter(loaded, model, Path(folder) / "adapter")
             return adapter_identity(loaded, Path(folder) / "adapter", name)
         model.save_pretrained(folder)
-        sha256 = str(models.folder_sha256(Path(folder)))
-    return PolicyIdentity(models.policy_name(name, sha256), "in process", sha256)
+        sha256 = str(installed_models.folder_sha256(Path(folder)))
+    return PolicyIdentity(installed_models.policy_name(name, sha256), "in process", sha256)
 
 
 def entered(ledger: Ledger, identity: PolicyIdentity, parent_id: int | None, recipe: Mapping[str, Any]) -> int:

@@ -17,7 +17,7 @@ from sciagent.domain.safe_text import cut
 from sciagent.report.page.html_page import environment, replace_text
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 from sciagent.training.learner.run_state import METRICS
-from sciagent.training.progress import StageAnswer, TrainedStep
+from sciagent.training.train_answers import StageAnswer, TrainedStep
 
 Points = Sequence[float | None]
 PHASES = {"sample": "sampling", "waited": "verification", "update": "update"}

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.campaign.core.build import Built
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.progress import RecipeAnswer, StageAnswer
 from sciagent.training.recipes.recipe_file import NewModelSpec, RecipeSpec, StageSpec, stage_number
 from sciagent.training.recipes.recipe_report import write_report
 from sciagent.training.recipes.run_stage import RecipeRunSettings, StageResult, StageWorker, Watching, built_tasks
 from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping, opened
+from sciagent.training.train_answers import RecipeAnswer, StageAnswer
 
 GUARDS = ("control_gap", "exploitation", "unsettled")
 """Guards whose alarm means that the policy is not to be used; a spent KL budget only ends the stage."""
@@ -44,7 +44,7 @@ class RecipeRun:
 
         Raises UsageError for a folder of another run, an unknown stage, or a task or model that cannot be used.
         """
-        models.checked(self._settings.name)
+        installed_models.checked(self._settings.name)
         last = len(self._spec.stages) - 1 if until is None else stage_number(self._spec, until)
         files = [self._settings.folder / task.campaign for task in self._spec.task_specs]
         with opened(self._settings.out, self._spec.recipe):
@@ -127,7 +127,7 @@ class RecipeRun:
 
     def _card(self, name: str | None) -> str | None:
         """Returns name and hash of a model. Raises UnknownNameError, or ModelError if its files have changed."""
-        return None if name is None else models.find(name).policy
+        return None if name is None else installed_models.find(name).policy
 
     def _answer(self, stopped_by: str) -> RecipeAnswer:
         makers = [stage for stage in self._done if stage.policy is not None]

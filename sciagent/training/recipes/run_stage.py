@@ -18,7 +18,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SciagentError
 from sciagent.inputs.settings import user
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups
 from sciagent.training.building import build
@@ -33,7 +33,6 @@ from sciagent.training.evaluation.evaluation_spec import (
 from sciagent.training.learner.run_state import ScalarWriter
 from sciagent.training.learner.training_run import train
 from sciagent.training.live.live_run import train_live
-from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes.recipe_file import AuditStage, EpisodesStage, LiveStage, RecipeSpec, RowsStage, StageSpec
 from sciagent.training.recipes.recipe_report import RUN
@@ -49,6 +48,7 @@ from sciagent.training.settings import (
     Training,
     TrainingSettings,
 )
+from sciagent.training.train_answers import TrainedPolicy, TrainedStep
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.learner.run_state import replace
-from sciagent.training.progress import StageAnswer
+from sciagent.training.train_answers import StageAnswer
 
 RECIPE = "recipe.json"
 STAGE = "stage.json"

@@ -15,21 +15,21 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.proposers import LlmSpec, ScreenSpec
 from sciagent.campaign.proposing.named_policies import named_model, with_model
-from sciagent.campaign.proposing.proposer_slots import ProposerSlot, ScriptSource, Source, TurnResult
 from sciagent.campaign.proposing.rungs_inside_turn import Runs
+from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, Source, TurnResult
 from sciagent.campaign.proposing.sources import start_policy
 from sciagent.errors import CampaignError, UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.job_queue import attempts
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupCounts
 from sciagent.training.rollouts.campaign_snapshot import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
-from sciagent.training.rollouts.open_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
 from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam
 from sciagent.training.rollouts.random_edits import NAME, ScriptedPolicy
+from sciagent.training.rollouts.sibling_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:

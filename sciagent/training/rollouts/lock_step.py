@@ -23,9 +23,9 @@ from sciagent.campaign.proposing.workbench import CampaignWorkbench, FreshCandid
 from sciagent.domain.cost import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, standings, trajectories, watermarks
+from sciagent.store.campaign_state import campaigns, proposer_trajectories, standings, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
+from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import policies
@@ -33,7 +33,8 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
 from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
-from sciagent.training.rollouts.open_groups import (
+from sciagent.training.rollouts.parallel_tool_calls import FastRungs
+from sciagent.training.rollouts.sibling_groups import (
     Group,
     Pins,
     RolloutPlan,
@@ -44,7 +45,6 @@ from sciagent.training.rollouts.open_groups import (
     open_groups,
     turn_seed,
 )
-from sciagent.training.rollouts.parallel_tool_calls import FastRungs
 
 MAX_REASON_LENGTH = 1000  # characters of the reason for which an episode ended
 
@@ -238,7 +238,7 @@ class RolloutRunner:
         if not going:
             return None
         with self._built.ledger.read() as connection:
-            asked = trajectories.asked_now(connection)
+            asked = proposer_trajectories.asked_now(connection)
         questions = []
         for group, sibling in going:
             episode = sibling.episode
@@ -305,7 +305,7 @@ class RolloutRunner:
         sibling.is_abandoned = is_abandoned
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            trajectories.end(connection, sibling.id, why)
+            proposer_trajectories.end(connection, sibling.id, why)
             self._close(connection, group)
 
     def _seed(self, group: Group, sibling: Sibling) -> int:
@@ -332,13 +332,13 @@ class RolloutRunner:
         campaigns.check_driver(connection, self._lease)
         watermark = watermarks.note(connection, self._built.row.id)
         for turn, (row, cost) in zip(done.made, done.rows, strict=True):
-            turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
+            turn_id = proposer_trajectories.write_turn(connection, turn.sibling.id, row, watermark)
             for entry in turn.bench.entries:
                 entry.turn_id = turn_id
             spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
         for sibling in done.going:
             if sibling.ended is not None:
-                trajectories.end(connection, sibling.id, sibling.ended)
+                proposer_trajectories.end(connection, sibling.id, sibling.ended)
         for group in done.groups:
             self._close(connection, group)
         entries = [entry for turn in done.made for entry in turn.bench.entries]

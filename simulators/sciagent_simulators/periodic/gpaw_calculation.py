@@ -26,8 +26,8 @@ from sciagent.domain.outcomes import Reason
 from sciagent.programs import interpreter
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.periodic.k_points import VALENCE, line_points, mesh_of
+from sciagent_simulators.programs.foreign_script import run_script
 from sciagent_simulators.programs.running import Reasons
-from sciagent_simulators.programs.script import run_script
 
 GPAW = interpreter(
     "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from sciagent.agent.installed_models import HERMES_TEMPLATE
 from sciagent.agent.messages import Message, ToolCall
-from sciagent.agent.models import HERMES_TEMPLATE
 from sciagent.agent.policies.chat_templates import parsed, rendered
 
 FUNCTIONS = ({"name": "propose", "parameters": {"type": "object"}}, {"name": "stop", "parameters": {}})

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import models
-from sciagent.agent.episode import TRIES, Asking, Episode, EpisodeLimits
+from sciagent.agent import installed_models
+from sciagent.agent.conversation import TRIES, Asking, Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.endpoint import EndpointPolicy
@@ -77,7 +77,7 @@ def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
 ) -> None:
     from transformers import AutoTokenizer
 
-    card = models.find(tiny)
+    card = installed_models.find(tiny)
     keep_card(
         ServedCard(
             name="policy-1@12345678",
@@ -106,7 +106,7 @@ def test_a_strangers_prompt_is_compared_if_a_model_of_this_name_is_here(
 ) -> None:
     from transformers import AutoTokenizer
 
-    prompt = prompt_ids(AutoTokenizer.from_pretrained(models.find(tiny).folder), ASKED, [])
+    prompt = prompt_ids(AutoTokenizer.from_pretrained(installed_models.find(tiny).folder), ASKED, [])
     server.respond = lambda body, n: (200, with_tokens(prompt, "tiny"))
     tokens = policy.sample(ASKED, [], Sampling()).tokens
     assert tokens and (tokens.template_hash, tokens.template_checked) == ("server", True)
@@ -160,7 +160,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once too late, once too busy, once broken, then right: one answer, and no turn is doubled."""
-    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.conversation.FIRST_PAUSE", 0.01)
 
     def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
         if n == 1:
@@ -180,7 +180,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
 def test_what_never_answers_is_told_as_a_fault(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sciagent.agent.episode.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.conversation.FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sciagent.agent.installed_models import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
-from sciagent.agent.models import check_extra
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.registry import call_schema

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.models import ModelError
+from sciagent.agent.installed_models import ModelError
 from sciagent.agent.serving.served_adapters import (
     ServedCard,
     adapter_sha256,

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
-from sciagent.campaign.core.record import Settling, settle, settle_again
+from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import Named

@@ -12,7 +12,7 @@ from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.rewards.policy_guards import show_guards
+from sciagent.rewards.guard_report import show_guards
 from sciagent.rewards.publishing import publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns

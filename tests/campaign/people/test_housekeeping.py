@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people import housekeeping
-from sciagent.report import history
+from sciagent.report import candidate_history
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -80,7 +80,7 @@ def test_old_files_go_but_not_those_of_hits_and_their_row_says_so(
     assert [(one.kind, one.sha256) for one in found] == [("old", plain)]
     assert housekeeping.remove_waste(ledger, found, "ann", "the disk is full") == (1, 5)
     with ledger.read() as connection:
-        [file] = history.evidence(connection, ids[0])[0].story.files
+        [file] = candidate_history.evidence(connection, ids[0])[0].story.files
         assert file.sha256 == plain and file.removed is not None
         assert (file.removed.who, file.removed.why) == ("ann", "the disk is full")
         assert connection.execute(sa.select(sa.func.count()).select_from(t.artifact)).scalar() == 4

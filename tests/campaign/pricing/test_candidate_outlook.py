@@ -20,7 +20,7 @@ from sciagent.campaign.pricing import candidate_outlook
 from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.priced_campaign import allowances, remake
 from sciagent.domain.answers.explanation import PropertyForecast
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.ports import ProposalIn
 from sciagent.report.explaining import explain, refused
 from sciagent.store.campaign_state import campaigns

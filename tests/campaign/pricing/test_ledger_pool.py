@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.opening import create_or_open
-from sciagent.campaign.core.record import Settling, settle
+from sciagent.campaign.core.record_and_settle import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema

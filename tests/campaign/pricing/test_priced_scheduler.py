@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.campaign.pricing.scheduler_on_ledger import side_by_side
+from sciagent.campaign.pricing.purchasing import side_by_side
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 

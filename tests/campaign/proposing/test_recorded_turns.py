@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.models import add_folder
+from sciagent.agent.installed_models import add_folder
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.training_rows import behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
@@ -67,7 +67,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
     with ledger.read() as connection:
         ids = connection.execute(sa.select(u.trajectory_id).distinct().order_by(u.trajectory_id)).scalars().all()
         for id_ in ids:
-            rows, calls = trajectories.turns(connection, id_), recorded_calls(connection, id_)
+            rows, calls = proposer_trajectories.turns(connection, id_), recorded_calls(connection, id_)
             assert [call.turn for call in calls] == [row["number"] for row in rows]
             for row, call in zip(rows, calls, strict=True):
                 assert row["untrainable"] is None and call.behaviour is not None

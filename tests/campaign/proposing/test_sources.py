@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import episode
+from sciagent.agent import conversation
 from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -51,7 +51,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(episode, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(conversation, "FIRST_PAUSE", 0.01)
     (tmp_path / "table.csv").write_text("smiles\n" + "".join(f"{'C' * n}F\n" for n in range(1, 61)))
     (tmp_path / "seeds.csv").write_text("smiles\nCOC\nCOCC\n")
     return tmp_path

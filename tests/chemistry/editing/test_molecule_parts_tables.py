@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rdkit import Chem
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
 from sciagent.chemistry.editing.molecule_parts import LINKERS, NOT_A_CHILD, RINGS, SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.editing.search_moves import VALENCE
+from sciagent.chemistry.normal_form import rdkit_messages
 from tests.chemistry.editing.children import rings_of
 
 

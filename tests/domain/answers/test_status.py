@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from sciagent.domain.answers.shown_values import json_schema, plain
 from sciagent.domain.answers.status import CampaignCounts, RateUse
-from sciagent.domain.answers.values import json_schema, plain
 from sciagent.domain.states import CampaignState
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.execution.worker.claimed_jobs import scratch_of
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.answers.status import RungAgreement
-from sciagent.domain.answers.values import plain
 from sciagent.report.analysis.audit import Population, _in_chosen_unit, missed, scored
 from sciagent.store.results.laws import AuditLog
 

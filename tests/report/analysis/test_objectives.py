@@ -14,7 +14,7 @@ from sciagent.report.analysis.objectives import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
-from sciagent.store.views.progress import ObjectiveValues, objective_values
+from sciagent.store.views.progress_and_comparisons import ObjectiveValues, objective_values
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap
 

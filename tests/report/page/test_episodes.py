@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sciagent.report.page import episodes
 from sciagent.report.page.html_page import write_episodes
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database.ledger import Ledger
 from tests.report.page.test_html_page import HOSTILE, hostile_elements
 from tests.support.pages import Parsed, rendered

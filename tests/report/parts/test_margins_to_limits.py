@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.answers.values import MEASURED
-from sciagent.domain.calibration import Fit, FitKind
+from sciagent.domain.answers.shown_values import MEASURED
 from sciagent.domain.display_units import shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.domain.states import Standing
 from sciagent.report.answers import best
 from sciagent.report.parts.margins_to_limits import MethodErrors, margins, method_errors

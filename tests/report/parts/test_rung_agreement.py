@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.ledger_pool import observation_schema
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.html_page import page
 from sciagent.report.parts.rung_agreement import agreement, interval, opinions, spearman

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sciagent.domain.rung_position import PaidIndex
-from sciagent.scheduling.rules.rung_by_rung import Waiting
+from sciagent.scheduling.rules.rung_rule_base import Waiting
 
 NAN = float("nan")
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.calibration import Fit, FitKind
 from sciagent.domain.directives import Verb
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.store.campaign_state import campaigns, directives, same_structures, trajectories, watermarks
+from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.store.campaign_state import campaigns, directives, proposer_trajectories, same_structures, watermarks
 from sciagent.store.campaign_state.same_structures import RelaxedStructure
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import policies, training_records
+from sciagent.store.learning import evaluations_and_turn_uses, policies
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -112,9 +112,9 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     )  # fmt: skip
     group_id = connection.execute(group.returning(t.rollout_group.c.id)).scalar_one()
     opened = {"proposer": "m", "settings": {}, "seed": 1, "purpose": "rollout", "group_id": group_id, "sibling": 0}
-    trajectory_id = trajectories.open_(connection, campaign_id, 0, **opened)
-    new = trajectories.NewTurn(0, {}, [], [], {}, "m@1", tool_set_id=tools, policy_id=policy)
-    turn_id = trajectories.write_turn(connection, trajectory_id, new)
+    trajectory_id = proposer_trajectories.open_(connection, campaign_id, 0, **opened)
+    new = proposer_trajectories.NewTurn(0, {}, [], [], {}, "m@1", tool_set_id=tools, policy_id=policy)
+    turn_id = proposer_trajectories.write_turn(connection, trajectory_id, new)
     given = {"campaign_id": campaign_id, "turn_id": turn_id, "status": "refused", "text": "?", "at": now}
     connection.execute(t.proposal.insert().values(given))
     spec_id = connection.execute(t.reward_spec.insert().values(hash="1" * 64, spec={})).inserted_primary_key[0]
@@ -127,7 +127,7 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     connection.execute(t.reward.insert().values(given))
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
-    evaluation = training_records.enter(connection, {}, {}, {"trained": policy}, "me")
+    evaluation = evaluations_and_turn_uses.enter(connection, {}, {}, {"trained": policy}, "me")
     policies.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
     policies.pin(connection, campaign_id, "", "production", policy)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.domain.evidence import Computation
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, policies, reward_versions, rollout_groups
 from sciagent.store.views.episodes import episode_proposals
@@ -35,7 +35,7 @@ READS: dict[str, Callable[[Any, int], object]] = {
     "rewards of a version": lambda c, i: reward_versions.of_version(c, 1),
     "rewards of an episode": lambda c, i: reward_versions.of_version(c, 1, [1]),
     "places of turns": lambda c, i: reward_versions.places(c, i),
-    "turns of an episode": lambda c, i: trajectories.turns(c, 1),
+    "turns of an episode": lambda c, i: proposer_trajectories.turns(c, 1),
     "proposals of an episode": lambda c, i: list(episode_proposals(c, 1)),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies, rollout_groups
@@ -32,7 +32,7 @@ def test_groups_are_numbered_and_only_their_state_changes(ledger: Ledger) -> Non
             for seed in (5, 6)
         ]
         for sibling in (1, 0):
-            trajectories.open_(
+            proposer_trajectories.open_(
                 connection,
                 campaign_id,
                 10 + sibling,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.answers.values import plain
+from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.safe_text import REPLACEMENT
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

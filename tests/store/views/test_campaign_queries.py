@@ -15,7 +15,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import progress
+from sciagent.store.views import progress_and_comparisons as views
 from sciagent.store.views.campaign_queries import (
     amendments,
     booked_costs,
@@ -137,10 +137,10 @@ def _second(connection: Any, row: Any) -> Any:
 HOT: dict[str, Callable[[Any, Any], object]] = {
     "funnel": funnel,
     "costs": booked_costs,
-    "progress": lambda c, r: progress.progress(c, r, _second(c, r)),
-    "pairs": lambda c, r: list(progress.replicate_pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
-    "imported pairs": lambda c, r: list(progress.replicate_pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
-    "imported_properties": progress.imported_properties,
+    "progress": lambda c, r: views.progress(c, r, _second(c, r)),
+    "pairs": lambda c, r: list(views.replicate_pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
+    "imported pairs": lambda c, r: list(views.replicate_pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
+    "imported_properties": views.imported_properties,
     "measures": lambda c, r: has_measured(c, _second(c, r), "homo_lumo_gap"),
     "fallen": lambda c, r: rejection_reasons(c, r, ["homo_lumo_gap"]),
     "unread": unread_proposals,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views.episodes import (
     episode_count,
@@ -25,7 +25,7 @@ def made(ledger: Ledger, tmp_path: Path) -> Talker:
 
 def test_an_episode_is_a_conversation_and_no_script(made: Talker) -> None:
     with made.ledger.begin() as connection:
-        trajectories.open_(connection, made.row.id, 9, proposer="mcp", settings={"client": "desk"}, seed=1)
+        proposer_trajectories.open_(connection, made.row.id, 9, proposer="mcp", settings={"client": "desk"}, seed=1)
     with made.ledger.read() as connection:
         assert episode_count(connection, made.row) == 5
         assert [one.number for one in episodes_page(connection, made.row, -1, 3)] == [1, 2, 3]

@@ -27,7 +27,7 @@ from sciagent.store.views.episodes import (
     turn_rows,
     turns_by_proposer,
 )
-from sciagent.store.views.progress import progress_by_proposer
+from sciagent.store.views.progress_and_comparisons import progress_by_proposer
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.episode import SYSTEM
+from sciagent.agent.conversation import SYSTEM
 from sciagent.rewards.publishing import publish, show
 from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger

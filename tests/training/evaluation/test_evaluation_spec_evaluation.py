@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sciagent.domain.answers.values import json_schema, plain
+from sciagent.domain.answers.shown_values import json_schema, plain
 from sciagent.training.evaluation.evaluation_spec import EvaluatedArm, EvaluationAnswer
 
 

@@ -9,13 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent import Campaign
-from sciagent.agent.models import add_folder
+from sciagent.agent.installed_models import add_folder
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import evaluations_and_turn_uses
 from sciagent.store.learning import policies as rows
-from sciagent.store.learning import training_records
 from sciagent.training.evaluation import policy_history
 from sciagent.training.evaluation.evaluating import Evaluation
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
@@ -34,7 +34,7 @@ def three(ledger: Ledger) -> Ledger:
         rows.enter(connection, PolicyIdentity("c@3", IN_PROCESS, "3" * 64), parent_id=b)
         figures = {"hits_per_verification": [0.5, 0.4, 0.6], "scaffolds_per_verification": [0.2, 0.1, 0.3]}
         answer = {"arms": {"trained": {**figures, "hits_per_core_second": None}}, "tasks": ["gaps"]}
-        training_records.enter(connection, {}, answer, {"trained": b}, "me")
+        evaluations_and_turn_uses.enter(connection, {}, answer, {"trained": b}, "me")
     return ledger
 
 

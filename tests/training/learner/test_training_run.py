@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.agent.messages import Message, Sampling
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.serving.served_adapters import adapter_sha256
@@ -20,8 +20,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run
 from sciagent.training.learner.run_state import RunFolder
-from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.settings import TrainingSettings
+from sciagent.training.train_answers import TrainedPolicy, TrainedStep
 from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -64,8 +64,8 @@ def test_a_model_learns_verified_answers_and_enters_models_and_ledger(
     assert told[-1].loss < 0.7 * told[0].loss and {step.masked for step in told} == {0.0}
     lines = [json.loads(line) for line in (run_settings.out / "metrics.jsonl").read_text().splitlines()]
     assert lines == [step.model_dump() for step in told] and lines[0]["kl"] is None
-    card = models.find(run_settings.name)
-    assert answer.policy == card.policy and answer.parent == models.find("tiny").policy
+    card = installed_models.find(run_settings.name)
+    assert answer.policy == card.policy and answer.parent == installed_models.find("tiny").policy
     policy = LocalPolicy(run_settings.name, device="cpu")
     said = policy.sample([Message("user", "Propose.")], [], Sampling(max_tokens=5, seed=1))
     assert said.policy == answer.policy and said.tokens is not None
@@ -89,7 +89,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_weights(
         if step.step == 5:
             raise KeyboardInterrupt
 
-    models.remove(run_settings.name)
+    installed_models.remove(run_settings.name)
     stopped = training_run.train(other, None, interrupted)
     assert (stopped.policy, stopped.stopped_by, stopped.steps) == (None, "interrupt", 5)
     answer, rest = run(other)
@@ -108,7 +108,7 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(
 
     answer, told = run(run_settings.with_changes(lora=4, kl=0.1), ledger)
     assert told[-1].loss < told[0].loss and told[0].kl == 0 < (told[-1].kl or 0)
-    base = AutoModelForCausalLM.from_pretrained(models.find("tiny").folder)
+    base = AutoModelForCausalLM.from_pretrained(installed_models.find("tiny").folder)
     ids = torch.tensor([[3, 4, 5, 6]])
     before = base(input_ids=ids).logits
     adapted = PeftModel.from_pretrained(base, run_settings.out / "adapter")(input_ids=ids).logits
@@ -118,7 +118,7 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(
         rows = connection.execute(sa.select(t.policy.c.name, t.policy.c.adapter_sha256)).all()
     assert {name for name, adapter in rows if adapter is None} == {answer.parent, answer.policy}
     [(served, sha256)] = [row for row in rows if row.adapter_sha256 is not None]
-    identity = PolicyIdentity(served, "in process", models.find("tiny").sha256, sha256)
+    identity = PolicyIdentity(served, "in process", installed_models.find("tiny").sha256, sha256)
     assert served == f"{run_settings.name}@{identity.hash[:8]}" and sha256 == adapter_sha256(
         run_settings.out / "adapter"
     )
@@ -138,10 +138,10 @@ def test_a_finished_run_goes_on_to_more_steps(run_settings: TrainingSettings, tm
     first, _ = run(run_settings.with_changes(steps=2))
     longer, told = run(run_settings.with_changes(steps=3))
     assert [step.step for step in told] == [3] and longer.steps == 3
-    assert first.policy != longer.policy == models.find(run_settings.name).policy, (
+    assert first.policy != longer.policy == installed_models.find(run_settings.name).policy, (
         "the name is that of the last weights"
     )
-    models.remove(run_settings.name)
+    installed_models.remove(run_settings.name)
     whole, _ = run(run_settings.with_changes(steps=3, out=tmp_path / "whole"))
     assert whole.policy == longer.policy
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.models import add_folder
+from sciagent.agent.installed_models import add_folder
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions, rollout_groups

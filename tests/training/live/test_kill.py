@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent import Campaign
-from sciagent.agent import models
+from sciagent.agent import installed_models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import training_records
+from sciagent.store.learning import evaluations_and_turn_uses
 from sciagent.training.learner import model_loading, run_state
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live import group_waves
@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "in the update": (Learner, "gradient", 2),
     "between update and checkpoint": (run_state.RunFolder, "save", 2),
     "while a checkpoint is written": (run_state.os, "fsync", 6),
-    "between the checkpoint and the uses": (training_records, "write", 3),
+    "between the checkpoint and the uses": (evaluations_and_turn_uses, "write", 3),
     "between update and publishing": (model_loading, "write_weights", 1),
 }
 
@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
 
     run_settings, ledger = started("whole")
     run(run_settings, ledger)
-    models.remove("killed")
+    installed_models.remove("killed")
     expected = told_of(ledger, run_settings)
     assert expected[3] > 0 and expected[1][0]["loss"] != expected[1][1]["loss"]
     by = [line["policy"] for line in expected[1]]
@@ -124,11 +124,11 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
     for steps in (1, run_settings.steps):
         run(run_settings.with_changes(steps=steps), ledger)
     assert told_of(ledger, run_settings) == expected, "a finished run goes on to more steps"
-    models.remove("killed")
+    installed_models.remove("killed")
     for number, where in enumerate(places):
         run_settings, ledger = started(f"at{number}")
         killed(run_settings, tmp_path / f"at{number}" / "ledger.db", PLACES[where])
         run(run_settings, ledger)
-        models.remove("killed")
+        installed_models.remove("killed")
         assert told_of(ledger, run_settings) == expected, where
         assert not list(run_settings.out.glob(".*.part")), where

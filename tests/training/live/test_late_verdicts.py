@@ -13,20 +13,20 @@ import pytest
 import torch
 
 from sciagent import Campaign
-from sciagent.agent import models
+from sciagent.agent import installed_models
+from sciagent.agent.installed_models import add_folder
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
-from sciagent.agent.models import add_folder
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.store.learning import training_records
+from sciagent.store.learning import evaluations_and_turn_uses
 from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.model_loading import LoadedModel
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.late_verdicts import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.live_run import train_live
-from sciagent.training.progress import TrainedStep
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
+from sciagent.training.train_answers import TrainedStep
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
 from tests.training.live.test_live_run import settings_for, used, written
@@ -158,11 +158,11 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
     run_settings = settings_for(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, learning_rate=1e-5)
     told: list[TrainedStep] = []
     answer = train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
-    models.remove(run_settings.name)
+    installed_models.remove(run_settings.name)
     assert answer.steps == 4 and answer.stopped_by == "steps"
     assert [step.late for step in told] == [0, 1, 0, 0]
     with ledger.read() as connection:
-        versions = [version for _, _, version in training_records.of_groups(connection, [1])]
+        versions = [version for _, _, version in evaluations_and_turn_uses.of_groups(connection, [1])]
     assert len(set(versions)) == 2, "the group is used with its first rewards, and with the later ones"
     assert len({(use["turn_id"], use["reward_version_id"]) for use in used(ledger)}) == len(used(ledger))
     card = (tmp_path / "run" / "pairs" / "README.md").read_text(encoding="utf-8")
@@ -200,7 +200,7 @@ def test_a_verdict_between_the_rewards_of_a_step_and_its_training_is_not_missed(
     told: list[TrainedStep] = []
     run_settings = settings_for(tmp_path, file, **few, lag=1, learning_rate=1e-5)
     train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
-    models.remove(run_settings.name)
+    installed_models.remove(run_settings.name)
     assert [step.late for step in told] == [0, 1, 1]
 
 

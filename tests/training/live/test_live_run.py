@@ -11,17 +11,17 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent import Campaign
-from sciagent.agent import models
-from sciagent.agent.models import add_folder
+from sciagent.agent import installed_models as models
+from sciagent.agent.installed_models import add_folder
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.feature_tables import training_use
+from sciagent.store.database.lab_and_learning_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
 from sciagent.training.learner import training_run as offline
 from sciagent.training.live.live_run import train_live
-from sciagent.training.progress import TrainedPolicy, TrainedStep
 from sciagent.training.settings import DatasetSettings, LiveSettings, TaskShare, TrainingSettings
+from sciagent.training.train_answers import TrainedPolicy, TrainedStep
 from tests.support.tiny_model import write_tiny_model
 
 CAMPAIGN = """

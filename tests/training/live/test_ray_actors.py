@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sciagent.errors import UsageError
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
-from sciagent.store.database.feature_tables import training_use
+from sciagent.store.database.lab_and_learning_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.ray_actors import RolloutActors, shares
 from sciagent.training.settings import LiveSettings, TaskShare

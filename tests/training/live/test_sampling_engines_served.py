@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import torch
 
 from sciagent import Campaign
-from sciagent.agent import models
+from sciagent.agent import installed_models as models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.policies.schema_tokens import unpacked
@@ -23,8 +23,8 @@ from sciagent.training.learner.model_loading import LoadedModel, load
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.live_run import train_live
 from sciagent.training.live.sampling_engines import ServedEngine, identity_of
-from sciagent.training.progress import TrainedStep
 from sciagent.training.settings import LearnerSettings, LiveSettings, TaskShare
+from sciagent.training.train_answers import TrainedStep
 from tests.support.adapter_server import AdapterServer
 
 SCHEMA = {

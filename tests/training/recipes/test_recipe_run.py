@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent import models
-from sciagent.training.progress import RecipeAnswer
+from sciagent.agent import installed_models as models
+from sciagent.training.train_answers import RecipeAnswer
 from tests.support.typed import call, refused
 from tests.training.recipes.made_recipes import MOLECULES, TASK, write_practice
 

@@ -22,8 +22,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import RolloutPlan
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.sibling_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

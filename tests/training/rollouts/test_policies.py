@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import episode
+from sciagent.agent import conversation
+from sciagent.agent.installed_models import add_folder
 from sciagent.agent.messages import NO_TOKENS
-from sciagent.agent.models import add_folder
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.training_rows import Join, behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.build import Built
-from sciagent.store.campaign_state import trajectories
-from sciagent.store.campaign_state.trajectories import NOT_SAMPLED
+from sciagent.store.campaign_state import proposer_trajectories
+from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.campaign_rollouts import policy_of
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.open_groups import RolloutPlan
+from sciagent.training.rollouts.sibling_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.support.chat_server import ChatServer, calls
 from tests.support.tiny_model import write_tiny_model
@@ -72,7 +72,7 @@ def test_a_model_in_this_process_is_trainable_and_its_episodes_are_one_row_each(
     model = LocalPolicy(tiny, device="cpu")
     with built.ledger.read() as connection:
         for id_ in sorted({turn["trajectory_id"] for turn in turns}):
-            recorded, rows = recorded_calls(connection, id_), trajectories.turns(connection, id_)
+            recorded, rows = recorded_calls(connection, id_), proposer_trajectories.turns(connection, id_)
             assert linearise(recorded).joins == {Join.APPEND: 2, Join.REALIGN: 0, Join.FORK: 0}
             for call, row in zip(recorded, rows, strict=True):
                 tools = policies.tool_set_content(connection, row["tool_set_id"])
@@ -110,7 +110,7 @@ def again(ledger: Ledger, folder: Path, more: str) -> Built:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(episode, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(conversation, "FIRST_PAUSE", 0.01)
 
 
 def served(ledger: Ledger, folder: Path, server: ChatServer, more: str = "") -> Built:

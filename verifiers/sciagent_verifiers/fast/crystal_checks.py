@@ -28,7 +28,7 @@ from sciagent.domain.properties import (
     properties,
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
-from sciagent_verifiers.fast.compounds.compositions import known_elements, scarcity, tolerance_factors
+from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements, scarcity, tolerance_factors
 from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
 
 FORMULA = Level(method="formula")

@@ -14,7 +14,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.compounds.compositions import known_elements
+from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.hazards.crystal_hazards import (
     CrystalRule,
     crystal_rule,

@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from sciagent.chemistry.canonical_drawing import atoms_of
 from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.normal_form import atoms_of
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
-from sciagent_verifiers.fast.compounds.compositions import known_elements
+from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.molecule_descriptors import functions
 from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
 
@@ -335,7 +335,7 @@ def _pattern(smarts: str) -> Any:
     """Returns the RDKit molecule of a SMARTS pattern; None for an invalid or empty one."""
     from rdkit import Chem
 
-    from sciagent.chemistry.canonical_drawing import rdkit_messages
+    from sciagent.chemistry.normal_form import rdkit_messages
 
     with rdkit_messages():
         return Chem.MolFromSmarts(smarts) if smarts.strip() else None

@@ -17,11 +17,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.canonical_drawing import normalise, parent, rdkit_messages
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
-from sciagent.chemistry.structure_files import read_structures
+from sciagent.chemistry.molecule_files import read_structures
+from sciagent.chemistry.normal_form import normalise, parent, rdkit_messages
 from sciagent.verification.contract import StructureFile
-from sciagent_verifiers.fast.reference_novelty import Neighbour, ReferenceFolder
+from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
 THRESHOLDS = (0.7, 0.4, 0.0)  # similarities; with a high one most of the file is skipped by popcount

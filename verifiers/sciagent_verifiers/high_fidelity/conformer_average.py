@@ -17,12 +17,12 @@ import numpy as np
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Finding, Property, Reason, Refusal
-from sciagent_simulators.conformers import (
+from sciagent_simulators.conformer_search import (
     KCAL,
     AverageKind,
     ConformerPopulation,

@@ -15,8 +15,8 @@ from pydantic import Field, field_validator
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import InvalidCandidateError, did_you_mean
 from sciagent.verification.contract import (
     Context,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.contract import Context, Cost, Finding, Tier
-from sciagent_simulators.conformers import KCAL, ensemble_of, resolved
+from sciagent_simulators.conformer_search import KCAL, ensemble_of, resolved
 from sciagent_simulators.programs.xtb import CREST, crest
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.evidence import CLASS, UNCERTAINTY_KIND
-from sciagent.domain.unset_keys import omitted_if_unset
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.contract import (
     ArtifactFile,
     Context,

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import (
     DENSITY,
     E_ABOVE_HULL,
@@ -25,7 +26,6 @@ from sciagent.domain.properties import (
     FORMATION_ENERGY,
     VOLUME_PER_ATOM,
 )  # fmt: skip
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import (
     Context,

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
-from sciagent.domain.unset_keys import omitted_if_unset
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry

@@ -11,7 +11,7 @@ from misbehaving_verifiers import Base
 from sciagent.programs import interpreter
 from sciagent.verification import contract
 from sciagent.verification.contract import Context, Finding, SimulatorError, Tier
-from sciagent_simulators.programs.script import run_script
+from sciagent_simulators.programs.foreign_script import run_script
 
 JSON = interpreter("json", "JSON", "SCIAGENT_JSON", "every Python has it")
 SCRIPT = Path(__file__).parent / "ranks_script.py"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.fingerprint import Features, StructureFingerprint
-from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
 from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason

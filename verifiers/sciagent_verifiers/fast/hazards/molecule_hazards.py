@@ -30,7 +30,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.canonical_drawing import rdkit_messages
+from sciagent.chemistry.normal_form import rdkit_messages
 from sciagent.domain.outcomes import Reason
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 

@@ -106,7 +106,7 @@ def _plain(mol: Any, labelled: bool) -> Any:
     """Returns a copy with neutralised charges; if it is labelled, also without isotopes and explicit hydrogens."""
     from rdkit import Chem
 
-    from sciagent.chemistry.canonical_drawing import rdkit_messages
+    from sciagent.chemistry.normal_form import rdkit_messages
 
     changed = Chem.RWMol(mol)
     if labelled:

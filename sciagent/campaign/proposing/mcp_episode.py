@@ -1,0 +1,98 @@
+"""The tools of a campaign for an MCP client. Each call is a turn that is written under the lock of the campaign's row,
+so that a driver may run at the same time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from sciagent.agent.messages import Message, to_json
+from sciagent.agent.tools.calls import Toolbox, call_record
+from sciagent.agent.tools.offered_tools import tools_of
+from sciagent.agent.tools.registry import Observation, Registry
+from sciagent.campaign.core.build import Built, prepare
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing.source_contract import next_episode, turn_seed
+from sciagent.store.campaign_state import campaigns, proposer_trajectories, watermarks
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn
+from sciagent.store.learning import policies
+from sciagent.verification.sandbox.host import Worker
+
+MAX_PROPOSALS = 8  # most candidates that one call may propose
+
+
+class McpEpisode:
+    """The episode of one client, used as a context manager. client: the client's own name for itself."""
+
+    def __init__(self, built: Built, client: str) -> None:
+        self._built = built
+        self._client = client[:100]
+        self._owner = campaigns.new_owner()
+        self._offered = tools_of(built.subject)
+        self._tools = Registry(self._offered)
+        self._turns = 0
+        self._lock = threading.Lock()
+        with built.ledger.read() as connection:
+            learned = briefing.digest(connection, built)
+            left = briefing.left(connection, built)
+            self._numbered = briefing.numbered(connection, built)
+        self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
+        with built.ledger.begin() as connection:
+            watermarks.lock(connection, built.row.id)
+            self._number = next_episode(connection, built)
+            seed = turn_seed(built, self._number, 0)
+            settings = {"client": self._client}
+            self._id = proposer_trajectories.open_(
+                connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
+            )
+            offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
+            self._tool_set_id = policies.enter_tool_set(connection, offered.content(required=True))
+
+    def __enter__(self) -> McpEpisode:
+        fast = self._built.fast
+        prepare(fast)
+        self._worker = Worker(self._built.scratch(), preload=[rung.verifier.name for rung in fast])
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker.close()
+        with self._built.ledger.begin() as connection:
+            proposer_trajectories.end(connection, self._id, "the client left")
+
+    def schemas(self) -> list[Mapping[str, Any]]:
+        """Returns name, description and JSON schema of each tool."""
+        return [tool.schema["function"] for tool in self._offered]
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
+        built = self._built
+        text = json.dumps(arguments)
+        with self._lock:
+            with built.ledger.read() as connection:
+                asked = proposer_trajectories.asked_now(connection)
+            number = self._turns
+            bench = AgentWorkbench(built, self._worker, self._owner, room=MAX_PROPOSALS, trajectory=self._number)
+            seed = turn_seed(built, self._number, number)
+            observation = self._tools.call(
+                name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject
+            )
+            calls = [call_record(name, text, observation)]
+            observations = [to_json(Message("tool", observation.text, name=name[:64]))]
+            with built.ledger.begin() as connection:
+                watermarks.lock(connection, built.row.id)
+                new = NewTurn(
+                    number,
+                    {},
+                    calls,
+                    observations,
+                    bench.cost,
+                    self._client,
+                    asked=asked,
+                    tool_set_id=self._tool_set_id,
+                )
+                bench.commit(connection, proposer_trajectories.write_turn(connection, self._id, new))
+            self._turns += 1
+            return observation

@@ -1,0 +1,156 @@
+"""The contract of a source of candidates, the slot of a proposer, and scripts as sources of candidates.
+
+The seed of a turn and the number of the next episode are made here, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.file.proposers import OneProposerSpec
+from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.ports import Turn
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.proposer_trajectories import NewTurn
+from sciagent.verification.sandbox.host import Worker
+
+if TYPE_CHECKING:
+    pass
+
+
+class TurnResult(NamedTuple):
+    """The result of a turn."""
+
+    n_proposals: int
+    """Number of proposals, including refused ones and duplicates."""
+    cost: Cost
+    barren: bool
+    """Whether the turn brought no new candidate; a turn that could not bring any is not barren."""
+
+
+@dataclass(frozen=True)
+class ProposerSlot:
+    """One proposer of a campaign."""
+
+    name: str
+    """Name of the proposer; empty if it is the only one."""
+    spec: OneProposerSpec
+    number: int = 0
+    """Number of the trajectory of the proposer's script."""
+    bell: threading.Event = field(default_factory=threading.Event)
+    """Set whenever a model has answered."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """Returns the settings that are stored with the trajectories."""
+        settings = self.spec.model_dump(mode="json")
+        if self.name:
+            settings["name"] = self.name
+        return settings
+
+
+class Source(Protocol):
+    """A source of candidates; the driver calls it when too few candidates are waiting."""
+
+    @property
+    def patience(self) -> int:
+        """Number of successive barren turns after which the source counts as exhausted."""
+
+    @property
+    def total(self) -> int | None:
+        """Total number of proposals; None if unknown."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why a source that is exhausted has failed; None if it has no more candidates."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a model is answering, so that a turn will be ready later."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `prepare` should be called now, since a model has answered or can be asked."""
+
+    def prepare(self) -> bool:
+        """Prepares more proposals; returns whether a turn can be taken now without waiting."""
+
+    def take(self, limit: int) -> TurnResult | None:
+        """Makes and writes the next turn, with at most `limit` proposals; returns None if the source is exhausted.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+
+    def close(self) -> None: ...
+
+
+class ScriptSource:
+    """The source for `evolve` and `screen`. All turns of a campaign belong to one trajectory."""
+
+    is_busy = False
+    is_ready = False
+    patience = 25
+    fault: str | None = None
+
+    def __init__(
+        self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
+    ) -> None:
+        self._built = built
+        self._lease = lease
+        self._worker = worker
+        self._slot = slot
+        self._proposer = built.make_script(slot.spec)
+        name = slot.name or self._proposer.name
+        settings = slot.settings()
+        self._trajectory_id = proposer_trajectories.open_(
+            connection, built.row.id, slot.number, proposer=name, settings=settings, seed=built.spec.seed
+        )
+        self._number, self._cursor = proposer_trajectories.last_turn(connection, self._trajectory_id)
+
+    @property
+    def total(self) -> int | None:
+        return self._proposer.total
+
+    def prepare(self) -> bool:
+        return True
+
+    def take(self, limit: int) -> TurnResult | None:
+        built = self._built
+        number = self._number + 1
+        bench = CampaignWorkbench(built, self._worker, self._lease.owner)
+        with built.ledger.read() as connection:
+            asked = proposer_trajectories.asked_now(connection)
+        seed = turn_seed(built, self._slot.number, number)
+        cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
+        if cursor is None:
+            return None
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            proposer = self._proposer.name
+            new_turn = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, proposer, asked=asked)
+            turn_id = proposer_trajectories.write_turn(connection, self._trajectory_id, new_turn)
+            bench.commit(connection, turn_id)
+        self._number = number
+        self._cursor = cursor
+        return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
+
+    def close(self) -> None:
+        """Does nothing: a script holds no resources."""
+
+
+def turn_seed(built: Built, trajectory: int, number: int) -> int:
+    """Returns the seed of a turn, from the campaign's seed, the trajectory's number and the turn's number."""
+    return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
+
+
+def next_episode(connection: Connection, built: Built) -> int:
+    """Returns the number of the next trajectory. The first numbers are reserved for scripts, one per proposer."""
+    return max(proposer_trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1

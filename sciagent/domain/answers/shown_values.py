@@ -1,0 +1,416 @@
+"""Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`.
+
+Answers are frozen models without extra fields; each field is explained by the docstring below it.
+
+A limit of an objective lies at a distance from the value, with two measures of its certainty.
+
+The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
+distance of the method's values from experiment for other molecules. They are never added, and neither replaces the
+other.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from itertools import pairwise
+from textwrap import dedent
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, computed_field
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from sciagent.domain.candidates import Names, identifier_text, smiles_of, structure_heading
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.evidence import Measured, file_of
+from sciagent.domain.omit_unset import omitted_if_unset
+from sciagent.domain.quantities import Censoring, show, stated
+
+
+class AnswerModel(BaseModel):
+    """An answer or a part of an answer; immutable, and compared by value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Returns the JSON schema with the docstrings of the fields. `use_attribute_docstrings` of pydantic would read
+        the source of every model whenever a command starts."""
+        schema = handler(core_schema)
+        field_schemas = handler.resolve_ref_schema(schema)["properties"]
+        for name, text in _docstrings(cls).items():
+            key = cls.model_fields[name].serialization_alias or name
+            if key in field_schemas:
+                field_schemas[key].setdefault("description", text)
+        return schema
+
+
+def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
+    """Returns the docstrings below the fields of a model, by field name; inherited fields are included."""
+    texts: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, AnswerModel) and base is not AnswerModel:
+            [definition] = ast.parse(dedent(inspect.getsource(base))).body
+            for field, below in pairwise(getattr(definition, "body", ())):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[name] = inspect.cleandoc(text)
+    return texts
+
+
+def plain(answer: Any) -> Any:
+    """Returns JSON values for answers and dataclasses, alone or in collections; times stay `datetime`."""
+    if isinstance(answer, BaseModel):
+        return plain(answer.model_dump(by_alias=True))
+    if is_dataclass(answer):
+        return {field.name: plain(getattr(answer, field.name)) for field in fields(answer)}
+    if isinstance(answer, Mapping):
+        return {name: plain(part) for name, part in answer.items()}
+    if isinstance(answer, (list, tuple)):
+        return [plain(part) for part in answer]
+    return answer
+
+
+def json_schema(answer: Any) -> Any:
+    """Returns the JSON schema of the values that `plain` returns. answer: a model, or a type made of models."""
+    return TypeAdapter(answer).json_schema(mode="serialization")
+
+
+MEASURED = "measured values in this ledger"
+"""The source of errors that come from imported values, not from a benchmark."""
+REPEATABILITIES = {"class": "repeatability of its class", "fit": "with the error of the fit"}
+"""The words for an uncertainty, by its kind, where they are not simply `repeatability`."""
+
+
+class MethodFigures(AnswerModel):
+    """The error of a rung's method against experiment, for one property; computed minus measured."""
+
+    n: int
+    """Number of molecules."""
+    mean_error: float
+    """Mean of computed minus measured, in `unit`."""
+    mean_absolute_error: float
+    """Mean of the absolute differences, in `unit`."""
+    unit: str
+    """Unit of the mean error and of the mean absolute error."""
+    chemistry: str
+    """The molecules in a few words."""
+    reference: str
+    """The source of the reference values: `experiment`, or the name of a better theory."""
+    source: str
+    """`measured values in this ledger`, or the file of the benchmark."""
+
+    def __str__(self) -> str:
+        tail = "" if self.unit == "1" else f" {self.unit}"
+        figures = f"mean absolute error {self.mean_absolute_error:.2g}{tail}, mean error {self.mean_error:+.2g}{tail}"
+        return f"{figures} against {self.reference} (n = {self.n}, {self.chemistry})"
+
+
+class LimitMargin(AnswerModel):
+    """The distance of a value from the nearest limit of its objective."""
+
+    property: str
+    """Name of the property."""
+    rung: str
+    """Label of the rung that measured the value."""
+    margin: float
+    """Distance from the nearest limit in `unit`; negative outside the limits."""
+    unit: str
+    """Unit of the value, of the margin and of the repeatability."""
+    repeatability: float | None
+    """Standard uncertainty (k = 1) of the value; null where it is unknown."""
+    uncertainty_kind: str | None
+    """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
+    with the error of a calibration; null where the evidence does not say."""
+    method: MethodFigures | None
+    """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
+
+    def is_clear(self) -> bool | None:
+        """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
+        return None if self.method is None else abs(self.margin) > self.method.mean_absolute_error
+
+    def cell(self) -> str:
+        """Returns the distance in the unit of the value, with the method's error where it is known."""
+        if self.method is not None:
+            return f"{_with_uncertainty(self.margin, self.method.mean_absolute_error, '1')} (method)"
+        return _with_uncertainty(self.margin, self.repeatability, "1").partition(" ±")[0]
+
+    def __str__(self) -> str:
+        side = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
+        distance = abs(self.margin)
+        spread = self.repeatability
+        if self.method is None:
+            text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
+            if spread:
+                text += " (repeatability)"
+            if spread == 0:  # a descriptor of the structure is exact
+                return text
+            return f"{text}, the method's error is not known"
+        text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
+        if not spread:
+            return text
+        spread_text = show(0.0, spread, self.unit).partition("±")[2]
+        kind_text = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
+        return f"{text}, ±{spread_text} ({kind_text})"
+
+
+def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
+    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
+    if not uncertainty:
+        return show(value, uncertainty, unit)
+    exponent = math.floor(math.log10(uncertainty))
+    starts_with_one = uncertainty < 2 * 10**exponent
+    decimals = max(0, 1 - exponent if starts_with_one else -exponent)
+    tail = "" if unit == "1" else f" {unit}"
+    rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
+    return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
+
+
+class StructureText(AnswerModel):
+    """A structure as text."""
+
+    kind: str
+    """Subject of the campaign: `molecule` or `crystal`."""
+    text: str
+    """Canonical SMILES of a molecule; reduced formula and space group of a crystal."""
+
+    drawn_from: str = Field(default="", exclude=True)
+    """Notation from which the structure is drawn; empty where it is the text. Not part of the answer's JSON."""
+
+    @computed_field
+    def smiles(self) -> str | None:
+        """Canonical SMILES; null for a candidate that is no molecule."""
+        return smiles_of(self.kind, self.text)
+
+    @property
+    def column(self) -> str:
+        """Heading of a table's column with such structures."""
+        return structure_heading(self.kind)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class CandidateName(StructureText):
+    """A candidate by its key and its structure."""
+
+    key: str
+    """Key of the candidate, 64 hexadecimal digits."""
+    names: Names
+    """Its names and remarks in input files, by column; a candidate that stands twice in a file has two texts."""
+
+    @property
+    def label(self) -> str:
+        """The structure as text, followed by the candidate's name if it has one."""
+        return f"{self.text} ({self.name})" if self.names else self.text
+
+    @property
+    def name(self) -> str:
+        """The candidate's identifier in the input files; empty without one."""
+        return identifier_text(self.names)
+
+
+class ShownValue(AnswerModel):
+    """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text, and `< 0.1 eV` for a limit."""
+
+    value: float
+    """Value in `unit`."""
+    unit: str
+    """The unit that the campaign states for the property; else its canonical unit."""
+    uncertainty: float | None
+    """Standard uncertainty (k = 1) in `unit`; null where it is unknown."""
+    level: str
+    """Level of theory, or the experimental method."""
+    uncertainty_kind: str | None
+    """`molecule`: the uncertainty is the spread over conformers, seeds or replicates of this molecule. `class`: it is
+    the usual one of such molecules. Null where the evidence does not say."""
+    censoring: Censoring = omitted_if_unset(Censoring.NONE)
+    """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
+
+    @classmethod
+    def of(cls, measured: Measured, **more: object) -> Self:
+        """Creates the value from a measured one. more: the fields that `measured` does not hold."""
+        fields = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
+        return cls(**{name: fields[name] for name in cls.model_fields})
+
+    def __str__(self) -> str:
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
+
+
+class RungValue(ShownValue):
+    """A property's value at the highest rung that measured it."""
+
+    rung: str
+    """Label of the rung."""
+
+
+class PropertyValue(ShownValue):
+    """A value of a property. As text, a limit of detection is `< 0.1 eV`."""
+
+    property: str
+    """Name of the property."""
+    censoring: Censoring
+    """`below` or `above` where the value is a limit of detection."""
+
+    def line(self) -> str:
+        """Returns a line such as `homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`."""
+        return f"{stated(self.property, self)}  [{self.level}]"
+
+
+class EvidenceValue(PropertyValue):
+    """A value that a verifier measured."""
+
+    n: int
+    """Number of replicates that the value is pooled from."""
+
+
+class ImportedValue(PropertyValue):
+    """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
+
+    as_typed: str | None
+    """Digits and unit as they stand in the file."""
+    source: str
+    """File or publication."""
+    who: str
+    """Person who imported it."""
+    at: datetime
+    """Time of the import (UTC)."""
+    cost: Mapping[str, float]
+    """Cost of the row of the file by resource, as its import stated it; empty if it did not."""
+
+    @property
+    def cost_text(self) -> str:
+        """The cost in words, such as `25 EUR, 1 lab_slots`; empty without one."""
+        units = {name: unit for name, unit in RESOURCE_UNITS.items() if unit not in ("s", "1")}
+        return ", ".join(f"{amount:g} {units.get(name, name)}" for name, amount in sorted(self.cost.items()))
+
+    def __str__(self) -> str:
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
+
+    @property
+    def file(self) -> str:
+        """The source without the hash of its content."""
+        return file_of(self.source)
+
+
+class BestCandidate(CandidateName):
+    """A candidate with its values. `sciagent best` lists hits first, by utility, then by depth reached and score."""
+
+    formula: str
+    """Sum formula."""
+    inchikey: str | None
+    """InChIKey; null for a candidate without one."""
+    utility: float | None
+    """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
+    p_hit: float | None
+    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law. Null
+    where no objective has limits."""
+    verified: bool
+    """Whether the terminal rung has answered."""
+    hit: bool
+    """Whether the candidate is a hit."""
+    in_seeds: bool
+    """Whether a seed file contains the candidate."""
+    score: float | None
+    """Score that orders open candidates, in (0, 1], from gates and objectives; not a probability."""
+    reason: str | None
+    """Reason why the candidate was dropped or is not a hit."""
+    detail: str | None
+    """The reason with numbers."""
+    values: Mapping[str, RungValue]
+    """Value of each property at the highest rung that measured it, by property name."""
+    imported: tuple[ImportedValue, ...]
+    """Values imported from files."""
+    contradicted: str | None
+    """The imported values that contradict the verdict, as a sentence: for a hit those that lie outside the limits of an
+    objective by more than their uncertainty, for a miss those that lie inside the limits it missed; null where none
+    does."""
+    margins: tuple[LimitMargin, ...]
+    """Distance of each objective's value from its limits, with the two uncertainties."""
+
+
+class RungResult(AnswerModel):
+    """The result of a rung on a candidate, with its cost."""
+
+    rung: str
+    """Label of the rung."""
+    tier: str
+    """Tier of its verifier."""
+    outcome: str | None
+    """`ok`, or another outcome; null where the rung did not run."""
+    verdict: str | None
+    """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`, by gate and objectives; null where there is none."""
+    reason: str | None
+    """Reason why the candidate did not pass."""
+    detail: str
+    """The reason with numbers."""
+    reused: bool
+    """Whether the answer comes from earlier evidence."""
+    core_seconds: float
+    """Cost in core-seconds; 0 for a reused answer."""
+
+
+class RungAnswer(RungResult):
+    """The result of a rung on a molecule of `sciagent verify`, with the measured values."""
+
+    values: Mapping[str, ShownValue]
+    """Measured values, by property."""
+
+
+class CalculatedCandidate(AnswerModel):
+    """The answer of `sciagent calc` on one structure."""
+
+    text: str
+    """The structure as it was given."""
+    names: Names = {}
+    """{column: texts} that the molecule's file has beside the structure."""
+    key: str | None = None
+    """Key of the candidate; null where the text could not be read."""
+    smiles: str | None = None
+    """Canonical SMILES; null for a candidate that is no molecule, and where the text could not be read."""
+    structure: str | None = None
+    """The candidate as text: SMILES, or formula and space group; null where the text could not be read."""
+    formula: str | None = None
+    """Sum formula; null where the text could not be read."""
+    outcome: str
+    """`ok`, or another outcome; `refused` also where the text could not be read or the safety screen refused."""
+    reason: str | None
+    """Reason for an outcome other than `ok`."""
+    detail: str
+    """The reason in words."""
+    reused: bool = False
+    """Whether the answer comes from earlier evidence."""
+    core_seconds: float = 0.0
+    """Cost in core-seconds; 0 for a reused answer."""
+    values: tuple[PropertyValue, ...] = ()
+    """Measured values, in the unit that was asked for."""
+
+
+class LadderAnswer(AnswerModel):
+    """The answer of `sciagent verify`."""
+
+    key: str | None
+    """Key of the candidate; null where the text could not be read."""
+    kind: str
+    """Subject of the campaign: `molecule` or `crystal`."""
+    text: str
+    """SMILES of a molecule, formula and space group of a crystal; the text as it was given where it was not read."""
+    formula: str | None = None
+    """Sum formula; null where the text could not be read."""
+    smiles: str | None = None
+    """Canonical SMILES; null for a candidate that is no molecule, and where the text could not be read."""
+    drawn_from: str = Field(default="", exclude=True)
+    """Notation from which the structure is drawn. Not part of the answer's JSON."""
+    verdict: str
+    """`pass` for a hit, `fail` for no hit; `inconclusive` or `error` where the rungs could not decide."""
+    reason: str | None
+    """Reason why the candidate is not a hit."""
+    detail: str
+    """The reason with numbers."""
+    rungs: tuple[RungAnswer, ...]
+    """Answers, one per rung, up to the rung that the candidate failed."""

@@ -1,0 +1,277 @@
+"""Loads old values of a group as answers of a rung that people do, so that a campaign starts with what they teach.
+
+`read_old` reads a file, and `load` records its values.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.record_and_settle import settle_again
+from sciagent.chemistry.molecule_files import check_columns, csv_fault
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.display_units import Column
+from sciagent.domain.evidence import EvidenceKey, Measured
+from sciagent.domain.lab_messages import LabAnswer
+from sciagent.domain.properties import properties
+from sciagent.domain.states import JobState, Standing
+from sciagent.errors import InputFileError, UsageError, did_you_mean
+from sciagent.inputs.files import open_input
+from sciagent.inputs.validation import file_hash
+from sciagent.lab.answers_to_evidence import restate, share
+from sciagent.lab.typed_answers import typed
+from sciagent.store.campaign_state import campaigns, standings, watermarks
+from sciagent.store.lab import tasks
+from sciagent.store.people import audit
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.evidence import NewEvidence
+from sciagent.verification.contract import WorldVerifier
+
+MAX_ROWS = 10_000
+MAX_FAULTS = 50
+
+
+@dataclass
+class LoadReport:
+    """The counts of a load, and the structures that were left out."""
+
+    rows: int = 0
+    """Number of rows with a value."""
+    recorded: int = 0
+    """Number of values that are evidence now."""
+    known: int = 0
+    """Number of values that were evidence before."""
+    revised: int = 0
+    """Number of values that correct earlier ones."""
+    faults: list[str] = field(default_factory=list)
+    """Structures that the campaign does not take, and why."""
+
+
+@dataclass(frozen=True)
+class OldRow:
+    """A row of a file."""
+
+    structure: str
+    """The structure as it stands in the file."""
+    answer: LabAnswer
+
+
+@dataclass(frozen=True)
+class OldValues:
+    """The rows of a file that have a value, as answers of a rung."""
+
+    rung: BuiltRung
+    rows: Sequence[OldRow]
+    source: str
+    """Name and hash of the file."""
+
+    @property
+    def structures(self) -> list[str]:
+        """Returns each structure once."""
+        return list(dict.fromkeys(row.structure for row in self.rows))
+
+
+def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: str = "") -> LoadReport:
+    """Records old values as answers of their rung. A molecule with several rows has replicates.
+
+    keys: {structure as it stands in the file: key of the candidate}; a structure without a key is left out. why: reason
+    for values that differ from those in the ledger. Raises UsageError if a value differs and there is no reason, or if
+    a person has the task; then nothing is written.
+    """
+    report = LoadReport(len(old.rows))
+    rung = old.rung
+    with built.ledger.begin() as connection:
+        ids = candidates.ids_of(connection, list(keys.values()))
+        writer = _Writer(connection, built, rung, who, why, old.source, report)
+        writer.lock(ids.values())
+        known_rows = [row for row in old.rows if row.structure in keys]
+        writer.write([(ids[keys[row.structure]], row) for row in known_rows])
+        about: dict[str, object] = {"file": old.source, "rung": rung.spec.rung, "rows": report.rows}
+        audit.append(connection, who, "loaded old values", "campaign", built.row.id, campaign_id=built.row.id, **about)
+        campaigns.wake(connection, built.row.id)
+    return report
+
+
+def read_old(built: Built, label: str, path: Path, columns: Sequence[Column], structure: str = "smiles") -> OldValues:
+    """Returns the rows of a file that have a value; units and limits are read as in a form.
+
+    label: of the rung. structure: column with the structures. Raises InputFileError with all faults of the file, and
+    UsageError if people do not do the rung, or if it asks for a review.
+    """
+    rung = _rung(built, label)
+    rows = _read(path, structure, columns, rung)
+    if not rows:
+        raise UsageError(f"{path}: no row has a value")
+    return OldValues(rung, rows, f"{path.name[:120]} sha256:{file_hash(path)[:16]}")
+
+
+def _rung(built: Built, label: str) -> BuiltRung:
+    """Returns the rung with a label. Raises UsageError if people do not do it, or if it asks for a review."""
+    asked = {rung.spec.rung: rung for rung in built.asked}
+    if label not in asked:
+        raise UsageError(f'"{label}" is no rung of people{did_you_mean(label, asked)}; they do: {", ".join(asked)}')
+    rung = asked[label]
+    if rung.spec.lab is not None and rung.spec.lab.review:
+        raise UsageError(f"answers of {label} need a second person; enter them one by one: sciagent lab enter")
+    return rung
+
+
+def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung) -> list[OldRow]:
+    """Returns the rows that have a value. Raises InputFileError for the whole file."""
+    asked = {measure.property.name for measure in rung.verifier.measures}
+    for column in columns:
+        name = column.property
+        if name not in asked:
+            raise UsageError(f"{rung.spec.rung} does not ask for {name}{did_you_mean(name, asked)}")
+    reader = csv.DictReader(_lines(path))
+    check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
+    rows = list[OldRow]()
+    faults = list[str]()
+    try:
+        for cells in reader:
+            try:
+                answer = _answer(cells, columns)
+            except UsageError as error:
+                faults.append(f"{path}:{reader.line_num}: {error}")
+                continue
+            if answer is not None:
+                rows.append(OldRow((cells[structure] or "").strip(), answer))
+    except csv.Error as error:
+        raise csv_fault(path, reader.line_num, error) from error
+    if len(rows) > MAX_ROWS:
+        raise InputFileError(f"{path}: more than {MAX_ROWS} rows; split the file")
+    if faults:
+        raise InputFileError("\n".join([*faults[:MAX_FAULTS], "nothing was loaded; mend the file"]))
+    return rows
+
+
+def _lines(path: Path) -> list[str]:
+    """Returns the lines of a file. Raises UsageError or InputFileError if it cannot be read."""
+    try:
+        with open_input(path) as file:
+            return file.read().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputFileError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
+
+
+def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAnswer | None:
+    """Returns the answer of a row; None if it is empty."""
+    values = {}
+    for column in columns:
+        text = (cells[column.name] or "").strip()
+        if not text:
+            continue
+        unit = column.unit or properties()[column.property].unit
+        if unit in cells:  # the name of a column with the units
+            unit = (cells[unit] or "").strip()
+        uncertainty = column.uncertainty
+        if uncertainty is not None and uncertainty in cells:  # the name of a column with the uncertainties
+            uncertainty = (cells[uncertainty] or "").strip() or None
+        text_with_unit = text if unit == "1" else f"{text} {unit}"
+        values[column.property] = typed(column.property, text_with_unit, uncertainty)
+    return LabAnswer(values) if values else None
+
+
+@dataclass
+class _Writer:
+    """Writes the answers of one file in one transaction, and counts them in `report`."""
+
+    connection: Connection
+    built: Built
+    rung: BuiltRung
+    who: str
+    why: str
+    source: str
+    report: LoadReport
+
+    def lock(self, candidate_ids: Iterable[int]) -> None:
+        """Locks all campaigns whose candidates may be placed again, in one order."""
+        computation = self.rung.verifier.computation
+        campaign_ids = {self.built.row.id}
+        for candidate_id in candidate_ids:
+            for campaign_id, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation):
+                campaign_ids.add(campaign_id)
+        for campaign_id in sorted(campaign_ids):
+            watermarks.lock(self.connection, campaign_id)
+
+    def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
+        loaded = candidates.load(self.connection, [id_ for id_, _ in rows])
+        replicates = Counter[int]()
+        for id_, row in rows:
+            key = self.rung.verifier.evidence_key(loaded[id_], replicates[id_])
+            replicates[id_] += 1
+            self._write(loaded[id_], id_, key, row.answer)
+
+    def _write(self, candidate: Candidate, id_: int, key: EvidenceKey, answer: LabAnswer) -> None:
+        """Records the answer of one row, unless the ledger has the same values. id_: of the candidate."""
+        verifier = self.rung.verifier
+        connection = self.connection
+        assert isinstance(verifier, WorldVerifier)  # the registry checks it
+        finding = verifier.read(candidate, answer)
+        current = evidence.latest_with_revision(connection, [id_], verifier.computation, key.replicate).get(id_)
+        if current is not None and _values(current[0].measured) == _values(finding.measured):
+            self.report.known += 1
+            return
+        if current is not None and not self.why:
+            raise UsageError(
+                f"{candidate.text}: the ledger has another value of {self.rung.spec.rung}; correct it with the reason: "
+                "--revise (nothing was loaded)"
+            )
+        open_tasks = tasks.asking_for(connection, key.hash)
+        for task in open_tasks:
+            if task.state is JobState.RUNNING:
+                raise UsageError(
+                    f"{candidate.text} is with {task.claimed_by} as task {task.id}; enter it there: sciagent lab enter "
+                    f"{task.id} (nothing was loaded)"
+                )
+        superseded_id = None
+        if current is not None:
+            current_evidence, current_revision = current
+            superseded_id = current_evidence.id
+            key = replace(key, revision=current_revision + 1)
+            self.report.revised += 1
+        new = NewEvidence(
+            finding, key, id_, source=self.source, who=self.who, why=self.why or None, supersedes=superseded_id
+        )
+        [evidence_id] = evidence.record(connection, [new])
+        self.report.recorded += 1
+        share(connection, self.built.ledger, open_tasks, evidence_id, self.source, f"{self.source} has the value")
+        self._reuse(id_, evidence_id)
+        if current is not None or key.replicate:
+            restate(connection, self.built, id_, verifier.computation, f"{self.source}: {self.why or 'a replicate'}")
+
+    def _reuse(self, candidate_id: int, evidence_id: int) -> None:
+        """Places a candidate that waits for the rung. For any other candidate the driver reuses the value in its
+        turn."""
+        standing = standings.get(self.connection, self.built.row.id, candidate_id)
+        if standing["standing"] != Standing.OPEN or standing["position"] != self.rung.rules.position:
+            return
+        decision = {
+            "candidate_id": candidate_id,
+            "rung_id": self.rung.id,
+            "action": "reuse",
+            "chooser": self.source,
+            "why": f"{self.source} has the value",
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+        }
+        standings.decide(self.connection, self.built.row.id, [decision])
+        settle_again(self.connection, self.built, candidate_id, answered=self.rung.rules.position)
+
+
+def _values(measured: Sequence[Measured]) -> object:
+    """Returns what two answers have in common if they state the same values."""
+    compared = []
+    for value in measured:
+        quantity = value.quantity
+        compared.append((value.property, quantity.value, quantity.uncertainty, quantity.censoring))
+    return sorted(compared)

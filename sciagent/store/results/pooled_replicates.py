@@ -1,0 +1,97 @@
+"""Answers with all replicates pooled, for verdicts, the law and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.evidence import Computation, pooled_measured, pooled_quantity
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.properties import properties
+from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_calibration import Fits, calibrated_quantities
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+from sciagent.store.results.evidence import (
+    CENSORING_BY_TEXT,
+    RecordedEvidence,
+    property_names,
+    reusable_query,
+    selected_evidence,
+)
+
+
+def pooled_answers(
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    computation: Computation,
+    derived: Collection[str] = (),
+    source: sa.FromClause = t.current_evidence,
+) -> dict[int, RecordedEvidence]:
+    """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all.
+
+    derived: settings hashes of the derived properties that are known after the rung; their values are included.
+    source: the evidence that counts, as from `evidence_as_of`.
+    """
+    replicates: dict[int, list[RecordedEvidence]] = {}
+    query = reusable_query(computation, derived, source)
+    for replicate in selected_evidence(connection, query, candidate_ids, source):
+        replicates.setdefault(replicate.candidate_id, []).append(replicate)
+    pooled = {}
+    for id_, same in replicates.items():
+        answered = [replicate for replicate in same if replicate.outcome is Outcome.OK] or same[:1]
+        measured = pooled_measured(replicate.measured for replicate in answered)
+        pooled[id_] = replace(answered[0], measured=measured) if len(answered) > 1 else answered[0]
+    return pooled
+
+
+def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
+    """Ids of the candidates that have reusable evidence of more than one replicate."""
+    e = t.current_evidence.c
+    query = reusable_query(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+
+
+PooledValues = dict[str, Quantity]  # by property, with all replicates pooled
+
+
+def values_of(
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    computation: Computation,
+    derived: Collection[str] = (),
+    fits: Fits | None = None,
+) -> dict[int, PooledValues | None]:
+    """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
+    to apply."""
+    e = t.current_evidence.c
+    q = t.quantity.c
+    query = reusable_query(computation, derived).with_only_columns(
+        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
+    )
+    query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(query).all()
+    names = property_names(connection, {row[2] for row in rows if row[2] is not None})
+    replicates: dict[int, dict[str, list[Quantity]] | None] = {}
+    for candidate_id, outcome, property_id, value, uncertainty, censoring in rows:
+        values = replicates.setdefault(candidate_id, None)
+        if outcome == Outcome.OK:
+            if values is None:
+                values = {}
+                replicates[candidate_id] = values
+            if property_id is not None:
+                name = names[property_id]
+                quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
+                values.setdefault(name, []).append(quantity)
+    pooled: dict[int, dict[str, Quantity] | None] = {}
+    for candidate_id, values in replicates.items():
+        if values is None:
+            pooled[candidate_id] = None
+            continue
+        means = {name: pooled_quantity(same) for name, same in values.items()}
+        pooled[candidate_id] = calibrated_quantities(means, fits or {})
+    return pooled
