@@ -88,17 +88,27 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
         raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
-    reactants_of: dict[str, set[str]] = {}  # canonical SMILES of the reactants by product
     needed = {_canonical(target)}
-    for reaction in route.reactions:
-        product = _canonical(reaction.product)
-        reactants_of[product] = {_canonical(reactant) for reactant in reaction.reactants}
+    reactants_of = _reactants_by_product(route)
     for reactants in reactants_of.values():
         needed |= reactants
     made = reactants_of.keys()
     unused = made - needed
     if unused:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
+    for smiles in sorted(needed - made):
+        if smiles not in stock:
+            raise ValueError(f"the route starts from {smiles}, which is not in stock")
+    return route
+
+
+def _reactants_by_product(route: Route) -> dict[str, set[str]]:
+    """Returns the canonical SMILES of the reactants by product. Raises ValueError for a reaction without reactants, a
+    molecule that is made twice, and a route in a circle."""
+    reactants_of: dict[str, set[str]] = {}
+    for reaction in route.reactions:
+        product = _canonical(reaction.product)
+        reactants_of[product] = {_canonical(reactant) for reactant in reaction.reactants}
     if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
     if len(reactants_of) < len(route.reactions):
@@ -107,10 +117,7 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
         TopologicalSorter(reactants_of).prepare()  # raises CycleError for a circle
     except CycleError:
         raise ValueError("the route goes in a circle") from None
-    for smiles in sorted(needed - made):
-        if smiles not in stock:
-            raise ValueError(f"the route starts from {smiles}, which is not in stock")
-    return route
+    return reactants_of
 
 
 def _canonical(smiles: str) -> str:

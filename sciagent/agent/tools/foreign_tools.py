@@ -28,6 +28,7 @@ MAX_NODES = 200
 MAX_DEPTH = 10
 MAX_ENTRIES = 40  # properties of an object
 MAX_CHOICES = 100  # choices of an enum
+MAX_COUNT = 10**6  # largest limit of a length or of a number of items that a schema keeps
 MAX_CASES = 12  # cases of an anyOf
 MAX_ARGUMENT = 64  # characters of an argument's name
 MAX_DESCRIPTION = 240
@@ -159,16 +160,35 @@ def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
     """Returns the keywords that contain no further schema: types, choices, and limits of sizes and numbers."""
     schema: dict[str, Any] = {}
     types = given.get("type")
-    kinds = [kind for kind in _TYPES if kind in (types if isinstance(types, list) else [types])]
+    given_types = types if isinstance(types, list) else [types]
+    kinds = [kind for kind in _TYPES if kind in given_types]
     if kinds:
         schema["type"] = kinds[0] if len(kinds) == 1 else kinds
-    choices = [given["const"]] if "const" in given else given.get("enum")
-    if isinstance(choices, list) and 0 < len(choices) <= MAX_CHOICES and all(map(_is_choice, choices)):
-        schema["enum"] = choices  # all choices or none: half of them would forbid the others
-    if isinstance(text := given.get("description"), str) and text.strip():
+    choices = _choices(given)
+    if choices is not None:
+        schema["enum"] = choices
+    text = given.get("description")
+    if isinstance(text, str) and text.strip():
         schema["description"] = one_line(text, MAX_DESCRIPTION)
-    schema |= {name: n for name in _COUNTS if type(n := given.get(name)) is int and 0 <= n <= 10**6}
-    return schema | {name: given[name] for name in _LIMITS if _is_number(given.get(name))}
+    for name in _COUNTS:
+        if _is_count(given.get(name)):
+            schema[name] = given[name]
+    for name in _LIMITS:
+        if _is_number(given.get(name)):
+            schema[name] = given[name]
+    return schema
+
+
+def _choices(given: Mapping[str, Any]) -> list[Any] | None:
+    """Returns the allowed values. All of them or none: half of them would forbid the others."""
+    choices = [given["const"]] if "const" in given else given.get("enum")
+    if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
+        return None
+    return choices if all(map(_is_choice, choices)) else None
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_COUNT
 
 
 def _is_choice(value: Any) -> bool:
