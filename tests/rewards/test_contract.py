@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from sciagent.errors import SpecError, UsageError
-from sciagent.rewards.contract import term_class
+from sciagent.rewards import contract
+from sciagent.rewards.contract import RewardTerm, TurnOfEpisode, term_class
 from sciagent.rewards.publishing import publish, show
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database import tables as t
@@ -105,3 +107,34 @@ def test_a_term_that_fails_is_named_and_nothing_is_lost(
         assert connection.execute(sa.select(sa.func.count()).select_from(t.reward_version)).scalar_one() == 1
     again = publish(made.ledger, "small", described(tmp_path))
     assert again.episodes == 1 and again.changed == ()
+
+
+class Good(RewardTerm):
+    """Keeps the contract."""
+
+    name = "acme.good"
+    version = "1"
+
+    def of(self, turn: TurnOfEpisode) -> float | None:
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "fault"),
+    [
+        ("acme.good", dict, "<class 'dict'> is no subclass of sciagent.rewards.contract.RewardTerm"),
+        ("acme.good", type("Bare", (RewardTerm,), {"name": "acme.good", "version": "1"}), "Bare lacks of"),
+        ("cost", type("Cost", (Good,), {"name": "cost"}), "every reward has a part of this name"),
+        ("acme.good", type("Bad", (Good,), {"version": 1}), 'version must be a text such as "1", not 1'),
+        ("acme.good", type("Bad", (Good,), {"Settings": dict}), "Settings must be a subclass of .*TermSettings"),
+    ],
+)
+def test_a_class_that_breaks_the_contract_is_named(
+    name: str, kind: type, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint(name, "acme:Good", contract.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: kind)
+    monkeypatch.setattr(contract, "_entry_points", lambda: {name: point})
+    monkeypatch.setattr(contract, "package_of", lambda _: "acme 0.1")
+    with pytest.raises(UsageError, match=f'^reward term "{name}" of acme 0.1: .*{fault}'):
+        term_class(name)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from sciagent.api.best_table import with_chances
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.opening import create_or_open, open_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
@@ -22,10 +23,12 @@ from sciagent.campaign.pricing.priced_campaign import allowances, remake
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.ports import ProposalIn
+from sciagent.report.answers import best
 from sciagent.report.explaining import explain, refused
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates
 from sciagent.verification import registry
 from tests.support.campaigns import SMALL, sciagent, write_campaign
 
@@ -199,6 +202,18 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     alone = told(ledger, id_)["outlook"]
     assert alone["ahead"] is None and "more for its cost" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-5)
+
+
+def test_best_shows_the_chance_of_each_that_waits(ledger: Ledger) -> None:
+    with ledger.read() as connection:
+        row = campaigns.get(connection, "small")
+        listed = with_chances(ledger, connection, row, best(connection, row, 20))
+        ids = candidates.ids_of(connection, [candidate.key for candidate in listed])
+        waiting = standing(ledger, "open")
+    with_chance = {candidate.key: candidate.p_hit for candidate in listed if not candidate.verified}
+    assert with_chance and {ids[key] for key in with_chance} == set(waiting)
+    for key, p_hit in with_chance.items():
+        assert p_hit == pytest.approx(told(ledger, ids[key])["outlook"]["p_hit"], rel=1e-3)
 
 
 def test_before_there_is_a_law_and_under_another_rule(ran: Path, tmp_path: Path) -> None:
