@@ -2,7 +2,7 @@
 
 SciagentError
 ├── UsageError              the request cannot be carried out (exit code 2)
-│   ├── SpecError           mistakes in a campaign or site file, with file, line, column and correction
+│   ├── SpecError           mistakes in a YAML file, with file, line, column and correction
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
 │   ├── UnknownNameError    a name that does not exist, with the nearest one that does
@@ -44,7 +44,7 @@ class UsageError(SciagentError):
 
 
 class SpecError(UsageError):
-    """Mistakes in a campaign file or a site profile; each line of the message is `file:line:col: …`."""
+    """Mistakes in a campaign, recipe, rewards or site file; each line of the message is `file:line:col: …`."""
 
 
 class InputFileError(UsageError):

@@ -119,7 +119,7 @@ def find(program: Program) -> FoundProgram:
 
 
 def _files(program: Program) -> Iterator[Path]:
-    """Yields the file that the variable names, else every executable of that name on the path."""
+    """Yields the file that the variable names; without the variable, every executable of the command on the path."""
     named = path(program.variable)
     if named is not None:
         found = [shutil.which(str(named))]

@@ -74,8 +74,8 @@ def engines_file() -> Path:
 
 
 def path(name: str) -> Path | None:
-    """Returns the path that a variable holds: SCIAGENT_ARTIFACTS (the folder of artifacts), SCIAGENT_SLURM_SITE (the
-    cluster's profile), SCIAGENT_CACHE or SCIAGENT_MODELS; None if it is not set."""
+    """Returns the path that a variable holds, such as SCIAGENT_ARTIFACTS (the folder of artifacts) or
+    SCIAGENT_SLURM_SITE (the cluster's profile); None if it is not set."""
     given = os.environ.get(name)
     return Path(given).expanduser() if given else None
 

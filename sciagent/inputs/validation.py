@@ -46,7 +46,7 @@ _EMPTY = "has no value; give one, or delete the line"
 
 
 class Part(BaseModel):
-    """Base class of the parts of a campaign file: unknown keys are refused, values are frozen."""
+    """Base class of the parts of a campaign file or a recipe: unknown keys are refused, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -238,7 +238,10 @@ def file_hash(path: Path) -> str:
 
 
 def check_file(value: str, info: ValidationInfo) -> str:
-    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known."""
+    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known.
+
+    A document that is read without its candidates (context `candidates`: False) may name files that are gone.
+    """
     return check_path(value, info, folders=False)
 
 

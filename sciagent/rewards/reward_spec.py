@@ -187,7 +187,12 @@ def _complete(
 
 def load_rewards(path: Path) -> RewardSpec:
     """Reads a description of rewards. Raises SpecError, with all mistakes by line."""
-    return validated(read(read_text(path)), str(path), RewardSpec, unknown=_unknown_key)
+    return validated(
+        read(read_text(path), "a description of rewards", "unsettled: RULE"),
+        str(path),
+        RewardSpec,
+        unknown=_unknown_key,
+    )
 
 
 def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:

@@ -118,7 +118,7 @@ def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTas
 async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:
     """Reads the form of a request that changes something. Raises HTTPException with 403 if it does not come from a page
     of this session."""
-    has_token = visitor.access is not None and not visitor.csrf
+    has_token = visitor.access is not None and not visitor.csrf  # only sessions of browsers have a csrf value
     if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
         raise HTTPException(403, "this form did not come from a page of this server")
     if request.headers.get("content-type", "").startswith("application/json"):

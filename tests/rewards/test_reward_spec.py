@@ -33,6 +33,14 @@ def test_a_description_from_before_a_key_keeps_its_hash() -> None:
     assert RewardSpec(prices={"core_seconds": 0.001}).hash == before
 
 
+@pytest.mark.parametrize(("text", "what"), [("", "the file is empty"), ("- settled\n", "the file holds a list")])
+def test_a_file_of_another_shape_is_told_what_opens_one(tmp_path: Path, text: str, what: str) -> None:
+    file = tmp_path / "rewards.yaml"
+    file.write_text(text)
+    with pytest.raises(SpecError, match=f"{what}; a description of rewards is a mapping that opens with `unsettled: "):
+        load_rewards(file)
+
+
 def test_the_hash_follows_the_content(tmp_path: Path) -> None:
     file = tmp_path / "rewards.yaml"
     file.write_text("prices: {core_seconds: 0.001}\n")

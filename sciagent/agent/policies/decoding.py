@@ -40,8 +40,6 @@ class AnswerDraw:
         self, sampling: Sampling, limit: int, ends: frozenset[int], answer: ConstrainedAnswer | None, device: Any
     ) -> None:
         """limit: most tokens. ends: ids of end tokens. answer: the grammar; None without one."""
-        import torch
-
         self.drawn = Drawn([], [], [], [])
         self.temperature = sampling.temperature
         self._limit = limit
@@ -84,8 +82,6 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
 
     On a GPU the process waits once for all answers. logits: (n, v).
     """
-    import torch
-
     results: list[bool | PolicyError] = [False] * len(draws)
     allowed, errors = _allowed(draws, logits)
     for place, error in errors.items():
@@ -116,8 +112,6 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
 def _allowed(draws: Sequence[AnswerDraw], logits: Any) -> tuple[Any | None, Mapping[int, PolicyError]]:
     """Returns (n, v) booleans, the tokens that may come next, on the device of the logits; None if no answer has a
     grammar. Also returns the errors of grammars, by the position of the answer."""
-    import torch
-
     answers = {place: draw.answer for place, draw in enumerate(draws) if draw.answer is not None}
     if not answers:
         return None, {}
@@ -140,8 +134,6 @@ class Decoder:
 
     def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None) -> Drawn:
         """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached."""
-        import torch
-
         answer_draw = AnswerDraw(sampling, limit, self.ends, answer, self.model.device)
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
@@ -152,8 +144,6 @@ class Decoder:
 
     def _after_prompt(self, prompt: list[int]) -> Any:
         """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""
-        from transformers import DynamicCache
-
         # the last token is always computed, since its logits were not kept
         self.reused = shared_prefix(self._seen, prompt[:-1])
         is_sliding = self._cache is not None and any(getattr(one, "is_sliding", False) for one in self._cache.layers)
@@ -173,8 +163,6 @@ class Decoder:
 
     def _forward(self, ids: list[int]) -> Any:
         """Returns the (v,) logits after these tokens, in single precision."""
-        import torch
-
         seen = self._seen
         self._seen = []  # an error in the next call leaves the cache in an unknown state
         out = self.model(
@@ -191,8 +179,6 @@ def chances(logits: Any, allowed: Any, temperature: Any) -> Any:
     """Returns the probabilities (…, v) with which the next token is drawn; at temperature 0 the most likely token is
     certain. logits: (…, v). allowed: booleans of the same shape, or None for all tokens. temperature: a number, or
     (…, 1)."""
-    import torch
-
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     temperature = torch.as_tensor(temperature, device=logits.device)

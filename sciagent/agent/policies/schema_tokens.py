@@ -97,7 +97,8 @@ def unpacked(bits: Any, vocabulary: int) -> Any:
 def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
     """Returns (n, words) int32, in NumPy: the tokens that the schema allowed at each place of an answer.
 
-    answer: new. ids: (n,) of the whole answer. Raises ValueError if the schema does not allow one of them.
+    answer: one without tokens so far. ids: (n,) tokens of the whole answer. Raises ValueError if the schema does not
+    allow a token, and PolicyError if the grammar fails.
     """
     bits = all_allowed(len(ids), answer.vocabulary)
     for place, token in enumerate(ids):

@@ -127,7 +127,7 @@ class DriverSession:
         if spent_limit is not None:
             return CampaignState.BUDGET_SPENT, spent_limit
         terminal = built.rungs[built.terminal]
-        all_verified = self._all_verified(terminal)
+        all_verified = self._all_verified(terminal)  # `budget.verifications`; below, the limit of the rung
         if all_verified is not None:
             return all_verified
         if self.purchasing.ends_with_terminal() and not self._has_queued(terminal):

@@ -41,7 +41,7 @@ class Presence:
         self.draining = False
         """Whether the worker must take no new jobs."""
         self.fault: SchemaVersionError | LedgerReplacedError | None = None
-        """The error that ended `serve`: the ledger has another schema, and waiting does not help."""
+        """The error after which waiting does not help: the ledger has another schema, or its file was replaced."""
         self._new = new
         self._on_drain = on_drain
         self._on_reap = on_reap
@@ -128,7 +128,7 @@ class LeaseRenewer:
         self._thread.start()
 
     def hold(self, claims: Sequence[Claim], end: Callable[[], None]) -> RenewedLeases:
-        """Renew the leases of these jobs until `release`. end: see `Held`."""
+        """Renew the leases of these jobs until `release`. end: see `RenewedLeases`."""
         held = RenewedLeases(list(claims), end)
         with self._lock:
             self._held.add(held)
