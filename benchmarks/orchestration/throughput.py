@@ -28,10 +28,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -70,7 +70,7 @@ class Environment:
         install(MISBEHAVING, site)
         sys.path.insert(0, str(site))
         stack.callback(sys.path.remove, str(site))
-        os.environ["PYTHONPATH"] = str(site)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
         os.environ["SCIAGENT_BROKER"] = self.valkey.url
         forget_registry()
 
@@ -121,9 +121,28 @@ def worker(ledger: Ledger, folder: Path, executor: str) -> Iterator[None]:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> list[float]:
+class Trip(NamedTuple):
+    """Seconds of the parts of one round trip; they follow each other."""
+
+    offered: float
+    """The driver's transaction that makes and offers the job."""
+    claimed: float
+    """From the driver's message to the start of the attempt: broker, waking of the worker, transaction of the claim."""
+    ran: float
+    """Of the attempt: a process is forked and verifies, and the transaction of the result begins."""
+    written: float
+    """From the end that the attempt states to the end that the driver has read: commit, message, waking, reading."""
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> list[Trip]:
     """One job after the other, on the candidates of the campaign, from the offer to its end as it is seen."""
-    rung, bell, trips = built.paid[0], threading.Event(), []
+    rung = built.paid[0]
+    bell = threading.Event()
+    trips = []
     executor.listen(built.row.id, bell)
     with ledger.begin() as connection:
         campaigns.write_requests(connection, {rung.id: request_for_workers(rung)})
@@ -132,11 +151,12 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
     for number in range(n):
         id_ = rows[number % len(rows)]
         key = rung.verifier.evidence_key(loaded[id_], 1 + number // len(rows))
-        began = time.perf_counter()
+        began = time.time()
         with ledger.begin() as connection:
             offer = Offer("simulation", 0.001, None)
             new = NewJob(built.row.id, rung.id, id_, key.replicate, key.hash, 0.0, offer)
             (job_id,) = jobs.create_many(connection, [new])
+        offered = time.time()
         executor.wake({"simulation": 1})
         out = {job_id: OutstandingJob(job_id, id_, rung.id)}
         while True:
@@ -145,7 +165,11 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
             with ledger.read() as connection:
                 if offers.ended_jobs(connection, out):
                     break
-        trips.append(time.perf_counter() - began)
+        seen = time.time()
+        with ledger.read() as connection:
+            of_attempt = sa.select(t.attempt.c.started_at, t.attempt.c.ended_at).where(t.attempt.c.job_id == job_id)
+            started_at, ended_at = (moment.timestamp() for moment in connection.execute(of_attempt).one())
+        trips.append(Trip(offered - began, started_at - offered, ended_at - started_at, seen - ended_at))
     return trips
 
 
@@ -162,9 +186,11 @@ def all_at_once(built: Built, executor: Executor) -> float:
         return time.perf_counter() - began[0]
 
 
-def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows: int = 0) -> dict[str, Any]:
-    """ms a job, and round trips. rows: of jobs and attempts that are there before."""
-    name = f"{kind[:2]}_{executor}_{rows}"
+def ours(
+    env: Environment, kind: str, executor: str, n: int, singles: int, rows: int = 0, number: int = 0
+) -> dict[str, Any]:
+    """ms a job, and round trips. rows: of jobs and attempts that are there before. number: of the run, from 0."""
+    name = f"{kind[:2]}_{executor}_{rows}_{number}"
     ledger = env.ledger(kind, name)
     folder = env.folder / name
     (folder / "warm").mkdir(parents=True)
@@ -186,7 +212,8 @@ def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows:
     ledger.close()
     if done != n:
         raise SystemExit(f"{done} of {n} jobs were done")
-    return summary(seconds, n, trips)
+    parts = {name: round(1000 * statistics.median(getattr(trip, name) for trip in trips), 2) for name in Trip._fields}
+    return summary(seconds, n, [trip.total for trip in trips]) | {"round_trip_parts_ms": parts}
 
 
 GFN1 = """
@@ -310,6 +337,33 @@ def peer(what: str, python: str, port: int, n: int, singles: int) -> dict[str, A
     return summary(found["seconds"], n, found["trips"])
 
 
+def alternated(env: Environment, given: argparse.Namespace, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Runs bare Celery and ours in turns; returns all runs, and the medians of their figures and of their ratios."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for number in range(given.rounds):
+        bare = peer("celery", given.peers, env.valkey.port, given.jobs, given.singles)
+        runs.setdefault("bare celery", []).append(bare)
+        tell(f"{number}: bare celery: {bare}")
+        for kind in given.ledgers:
+            for executor in given.executors:
+                run = ours(env, kind, executor, given.jobs, given.singles, number=number)
+                run["against_bare_celery"] = round(run["ms_per_job"] / bare["ms_per_job"], 2)
+                runs.setdefault(f"{kind}, {executor}", []).append(run)
+                tell(f"{number}: {kind}, {executor}: {run}")
+    medians = {}
+    for name, each in runs.items():
+        medians[name] = {
+            "ms_per_job": statistics.median(run["ms_per_job"] for run in each),
+            "round_trip_p50_ms": statistics.median(run["round_trip_ms"]["p50"] for run in each),
+        }
+        if "against_bare_celery" in each[0]:
+            medians[name]["against_bare_celery"] = statistics.median(run["against_bare_celery"] for run in each)
+            medians[name]["round_trip_parts_ms"] = {
+                part: statistics.median(run["round_trip_parts_ms"][part] for run in each) for part in Trip._fields
+            }
+    return {"medians": medians, "runs": runs}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", help="an interpreter that has celery, redis and colmena")
@@ -319,6 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ledgers", nargs="*", default=["sqlite", "postgresql"])
     parser.add_argument("--executors", nargs="*", default=["ledger", "celery"])
     parser.add_argument("--no-busy", action="store_true", help="without the 200 GFN1 jobs")
+    parser.add_argument("--rounds", type=int, default=0, help="only bare Celery and ours, so many times in turns")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     found: dict[str, Any] = {
@@ -334,10 +389,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="sciagent-orchestration-") as name, ExitStack() as stack:
         env = Environment(Path(name), stack)
-        for what in ("celery", "pool", "colmena") if given.peers else ():
+        if given.rounds:
+            found = {key: found[key] for key in ("at", "load_average")} | alternated(env, given, tell)
+            given.growth = []
+            given.no_busy = True
+        for what in ("celery", "pool", "colmena") if given.peers and not given.rounds else ():
             found["peers"][what] = peer(what, given.peers, env.valkey.port, given.jobs, given.singles)
             tell(f"{what}: {found['peers'][what]}")
-        for kind in given.ledgers:
+        for kind in given.ledgers if not given.rounds else ():
             for executor in given.executors:
                 found["ours"][f"{kind}, {executor}"] = one = ours(env, kind, executor, given.jobs, given.singles)
                 tell(f"{kind}, {executor}: {one}")
