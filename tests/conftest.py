@@ -29,6 +29,7 @@ from tests.support.servers.rabbitmq import RabbitMQ, own_rabbitmq, running_rabbi
 from tests.support.servers.valkey import Valkey, own_valkey, running_valkey
 
 BACKENDS = ("sqlite", "postgresql")
+ON_SQLITE_BY_DEFAULT = ("campaign", "cockpit", "lab", "rewards", "web")  # rooms whose queries are tested in tests/store
 BROKERS = ("redis", "rabbitmq")
 QUEUES = ("sciagent.simulation", "sciagent.high_fidelity", "sciagent.world", "sciagent.slurm")
 Server = TypeVar("Server")
@@ -117,11 +118,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     query and lease (tests/store), and under `kill -9`."""
     for item in items:
         chosen = getattr(item, "callspec", None)
-        if (
-            chosen
-            and chosen.params.get("backend") == "postgresql"
-            and {"campaign", "web"} & set(item.path.parent.parts)
-        ):
+        room = item.path.relative_to(Path(__file__).parent).parts[0]
+        if chosen and chosen.params.get("backend") == "postgresql" and room in ON_SQLITE_BY_DEFAULT:
             item.add_marker(pytest.mark.slow)
 
 
