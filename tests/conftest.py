@@ -116,10 +116,11 @@ def postgres_url(postgres: str) -> Iterator[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole campaigns run on PostgreSQL with `-m slow`. By default it is tried where it differs: at the tables, at each
     query and lease (tests/store), and under `kill -9`."""
+    folders = [Path(__file__).parent / room for room in ON_SQLITE_BY_DEFAULT]
     for item in items:
         chosen = getattr(item, "callspec", None)
-        room = item.path.relative_to(Path(__file__).parent).parts[0]
-        if chosen and chosen.params.get("backend") == "postgresql" and room in ON_SQLITE_BY_DEFAULT:
+        is_on_postgresql = chosen is not None and chosen.params.get("backend") == "postgresql"
+        if is_on_postgresql and any(item.path.is_relative_to(folder) for folder in folders):
             item.add_marker(pytest.mark.slow)
 
 
