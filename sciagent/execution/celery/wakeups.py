@@ -145,7 +145,8 @@ class Wakeups:
         raise AwayError
 
     def _begin_pause(self, error: Exception) -> None:
-        """Try no connection until a pause has passed; each pause is twice as long as the one before. Logs the first."""
+        """Try no connection until a pause has passed; each pause is twice as long as the one before. A warning is
+        logged at the first pause only."""
         if self._pause == FIRST_PAUSE:
             log.warning("the broker %s does not answer: %s", self.broker.shown, type(error).__name__)
         self._not_before = time.monotonic() + self._pause

@@ -61,7 +61,7 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
     broker = Broker.parse(broker_url)
     logging.getLogger("celery").setLevel(logging.WARNING)  # otherwise it logs a line for each token
     with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as held:
-        # `worker` is created two lines below, and it starts the thread of `presence` itself
+        # `worker` is created below; it starts the thread of `presence` when it begins to take tokens
         presence = Presence(
             new, on_drain=lambda draining: _drain(worker, draining), on_reap=partial(_wake, new, wakeups)
         )
