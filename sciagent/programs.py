@@ -38,6 +38,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 from sciagent.inputs.settings import engines_file, path
 
+MAX_PRINTED_BYTES = 200_000  # of a program's output that are searched for its version
+MAX_SHOWN_FILES = 3  # files in the message on a missing program
 PATIENCE = 60.0  # seconds for a program to state its version
 IMPORT_PATIENCE = 300.0  # seconds for a Python that imports a package first: 6 s for GPAW, over 60 on a busy machine
 
@@ -69,8 +71,10 @@ class Program:
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Returns the environment variables with which the program is started in a folder."""
-        inherited = foreign(os.environ) if self.is_python else dict(os.environ)
-        return inherited | ({self.scratch_variable: str(folder)} if self.scratch_variable else {})
+        variables = foreign(os.environ) if self.is_python else dict(os.environ)
+        if self.scratch_variable:
+            variables[self.scratch_variable] = str(folder)
+        return variables
 
 
 @dataclass(frozen=True)
@@ -92,15 +96,16 @@ def interpreter(module: str, title: str, variable: str, source: str) -> Program:
 
 
 class _SilentError(Exception):
-    """A file that has printed no version in time."""
+    """A file printed no version in time."""
 
 
 def find(program: Program) -> FoundProgram:
     """Returns the program on this machine. Raises SimulatorError bad_environment (program_missing)."""
-    strangers = []
+    strangers = []  # one line on each file that is not the program
     for file in _files(program):
         try:
-            found, printed = _asked(program, str(file), *_state(file))
+            size, modified = _state(file)
+            found, printed = _asked(program, str(file), size, modified)
         except _SilentError:  # asked again the next time: the machine may have been busy
             found = None
             printed = f"it prints no version within {program.patience:g} s"
@@ -110,7 +115,7 @@ def find(program: Program) -> FoundProgram:
     named = path(program.variable)
     if named is not None and not strangers:
         strangers = [f"{program.variable} names {named}, which is no executable file"]
-    why = "; ".join(strangers[:3]) or f"no {' or '.join(program.commands)} on the path"
+    why = "; ".join(strangers[:MAX_SHOWN_FILES]) or f"no {' or '.join(program.commands)} on the path"
     what = "the Python that has it" if program.is_python else "its file"
     way_out = f"install it ({program.source}), or name {what}: export {program.variable}=/path/to/{program.commands[0]}"
     raise SimulatorError(
@@ -122,25 +127,28 @@ def _files(program: Program) -> Iterator[Path]:
     """Yields the file that the variable names; without the variable, every executable of the command on the path."""
     named = path(program.variable)
     if named is not None:
-        found = [shutil.which(str(named))]
+        files = [shutil.which(str(named))]
     else:
-        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        found = [shutil.which(command, path=folder) for command in program.commands for folder in folders if folder]
-    yield from dict.fromkeys(Path(file).absolute() for file in found if file)
+        folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+        files = [shutil.which(command, path=folder) for command in program.commands for folder in folders]
+    yield from dict.fromkeys(Path(file).absolute() for file in files if file)  # each file once
 
 
 def _state(file: Path) -> tuple[int, int]:
-    """Returns size and time of the file, so that a replaced program is asked again."""
+    """Returns the size and the time of the last change of a file, by which a replaced program is noticed."""
     stat = file.stat()
     return stat.st_size, stat.st_mtime_ns
 
 
 @lru_cache(maxsize=64)
 def _asked(program: Program, file: str, size: int, modified: int) -> tuple[FoundProgram | None, str]:
-    """Runs the file for its version. Returns the program, or None and a text on what the file did instead."""
+    """Runs a file for its version. Returns (program, empty text), or (None, what the file did instead).
+
+    size, modified: state of the file; they are part of the key under which the result is kept.
+    """
     with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
         try:
-            asked = subprocess.run(
+            completed = subprocess.run(
                 [file, *program.question],
                 cwd=folder,
                 env={**program.environment(Path(folder)), "OMP_NUM_THREADS": "1"},
@@ -155,11 +163,11 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
             raise _SilentError from error
         except OSError as error:
             return None, f"it does not start: {error.strerror}"
-    printed = asked.stdout[:200_000].decode(errors="replace")
+    printed = completed.stdout[:MAX_PRINTED_BYTES].decode(errors="replace")
     match = re.search(program.answer, printed)
     if match is None:
-        said = " ".join(printed.split())[:80]
-        return None, f'it answers "{said}"' if said else "it answers nothing"
+        first_words = " ".join(printed.split())[:80]
+        return None, f'it answers "{first_words}"' if first_words else "it answers nothing"
     return FoundProgram(Path(file), " ".join(match.groups())), ""
 
 
@@ -190,9 +198,9 @@ def add(name: str, python: Path) -> Mapping[str, str]:
     if not NAME.fullmatch(name):
         raise UsageError(f'"{name}" is no name of an environment: use small letters, digits, - and _')
     python = Path(os.path.abspath(python.expanduser()))  # noqa: PTH100  a resolved link would leave its environment
-    found = inspect(python)
+    versions = inspect(python)
     _write({**environments(), name: python})
-    return found
+    return versions
 
 
 def remove(name: str) -> None:
@@ -208,12 +216,12 @@ def inspect(python: Path) -> Mapping[str, str]:
     if it cannot run the process of a job."""
     imports = "import json, platform, sciagent.verification.sandbox.nursery; from importlib.metadata import version"
     shown = "print(json.dumps({'python': platform.python_version(), 'sciagent': version('sciagent')}))"
-    found: Mapping[str, str] = json.loads(ask(python, "-c", f"{imports}; {shown}"))
-    if found["sciagent"] != version("sciagent"):
+    versions: Mapping[str, str] = json.loads(ask(python, "-c", f"{imports}; {shown}"))
+    if versions["sciagent"] != version("sciagent"):
         raise UsageError(
-            f"{python} has sciagent {found['sciagent']}, and this is {version('sciagent')}; install the same there"
+            f"{python} has sciagent {versions['sciagent']}, and this is {version('sciagent')}; install the same there"
         )
-    return found
+    return versions
 
 
 def inspect_once(python: Path) -> tuple[tuple[str, str], ...]:

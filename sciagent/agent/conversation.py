@@ -1,6 +1,6 @@
-"""A conversation with a model: its messages so far, the limits that end it, and the next messages of several at once.
+"""A conversation with a model: its messages so far, the limits that end it, and the opening messages.
 
-Each question to the model has a thread of its own.
+`Asking` asks for the next messages of several conversations at once, each in a thread of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ each call brought. Cheap checks answer at once; dearer ones answer later, in a l
 that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
 SYSTEM = _SYSTEM.format(many="molecules")
 STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "arguments": {...}}."""
+FULL_SHARE = 0.75  # of the context; a longer conversation loses its oldest turns, so that an answer still fits
+MAX_FAULT = 1000  # characters of the reason why a model failed
 KEPT_TURNS = 4  # number of latest turns that stay in the prompt when the conversation has grown too long
 
 
@@ -59,13 +61,15 @@ class Episode:
     first: int = 0
     """Number of the first turn that is still in the prompt."""
     tokens: int = 0
+    """Number of tokens sampled so far."""
     seconds: float = 0.0
+    """Elapsed time of the model so far, in seconds."""
     last_length: int = 0
     """Number of tokens of the last prompt and its answer."""
     held: tuple[int, ...] = ()
     """Token ids of the last prompt and answer. For the next prompt, only the additional ids are stored."""
     added: tuple[str, ...] = ()
-    """Those that got a number in the last turn."""
+    """Notations of the candidates that got a number in the last turn."""
 
     @property
     def messages(self) -> list[Message]:
@@ -80,9 +84,9 @@ class Episode:
         return [*self.opening, *later]
 
     def observe(self, sampled: Sampled, observed: Sequence[Message], numbered: Sequence[str] = ()) -> None:
-        """Adds an answer and its observations. Drops the oldest turns at three quarters of the context.
+        """Adds an answer and its observations. Drops the oldest turns if the conversation exceeds FULL_SHARE.
 
-        numbered: the molecules to which the observations give the next numbers.
+        numbered: notations of the candidates to which the observations give the next numbers.
         """
         self.turns.append((sampled.message, *observed))
         self.numbered += numbered
@@ -90,18 +94,25 @@ class Episode:
         self.tokens += sampled.output_tokens
         self.seconds += sampled.seconds
         self.last_length = sampled.prompt_tokens + sampled.output_tokens
-        self.held = (*sampled.tokens.prompt_ids, *sampled.tokens.output_ids) if sampled.tokens else ()
-        if self.last_length > 0.75 * self.limits.context:
+        self.held = ()
+        if sampled.tokens:
+            self.held = (*sampled.tokens.prompt_ids, *sampled.tokens.output_ids)
+        if self.last_length > FULL_SHARE * self.limits.context:
             self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     @property
     def cursor(self) -> Mapping[str, Any]:
         """State stored with a turn; a resumed episode continues from it."""
-        state = {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
-        return {**state, "numbered": list(self.added)}
+        return {
+            "first": self.first,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "length": self.last_length,
+            "numbered": list(self.added),
+        }
 
     def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, Any]) -> None:
-        """Adds the next turn of the ledger."""
+        """Adds the next turn of the ledger, with the cursor that was stored after it."""
         self.turns.append(turn)
         self.added = tuple(cursor.get("numbered", ()))
         self.numbered += self.added
@@ -131,9 +142,12 @@ def opening(
     skills: Sequence[str] = (),
     many: str = "molecules",
 ) -> tuple[Message, ...]:
-    """Returns the system and the user message. many: the word for candidates. tools: (name, first sentence), listed if
-    answers are structured. skills:
-    texts at the end of the user message."""
+    """Returns the system and the user message.
+
+    learned: results so far. left: remaining budget. tools: (name, first sentence) of each tool, listed if answers are
+    structured. structured: whether an answer is one JSON object. skills: texts at the end of the user message.
+    many: the word for candidates.
+    """
     system = _SYSTEM.format(many=many)
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)
@@ -168,7 +182,8 @@ def sample_patiently(
     *,
     stop: threading.Event,
 ) -> Sampled:
-    """Samples an answer, and asks again after a failure that may pass. stop: ends the waiting. Raises PolicyError."""
+    """Samples an answer, and asks again after a failure that may pass, TRIES times at most. stop: ends the waiting.
+    Raises PolicyError."""
     pause = FIRST_PAUSE
     for tries_left in reversed(range(TRIES)):
         try:
@@ -224,7 +239,7 @@ class Asking:
             self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message), asked))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
-            self._answers.put(ModelAnswer(episode, None, fault[:1000], asked=asked))
+            self._answers.put(ModelAnswer(episode, None, fault[:MAX_FAULT], asked=asked))
         self._bell.set()
 
     def is_ready(self) -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from sciagent.inputs.validation import fault
 
 MOST = 8000  # characters of a skill
+MAX_BYTES = 4 * MOST  # a character has at most 4 bytes in UTF-8
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
 
 
@@ -25,8 +26,9 @@ class Skill(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name with a hash of the text, as data sets have it."""
-        return f"{self.name}@{hashlib.sha256(self.text.encode()).hexdigest()[:8]}"
+        """The name with the first digits of the text's hash, as it is stored in data sets."""
+        text_hash = hashlib.sha256(self.text.encode()).hexdigest()
+        return f"{self.name}@{text_hash[:8]}"
 
     @property
     def prompt_text(self) -> str:
@@ -35,7 +37,8 @@ class Skill(BaseModel):
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
-    """Returns the skill of a file; a skill that was read before stays as it is. Raises a fault."""
+    """Returns the name and text of a skill file. A value that is no file name stays as it is. Raises a fault for a file
+    that is not a skill. value: the file's name, or a skill that was read before."""
     base = (info.context or {}).get("base")
     if not isinstance(value, str) or base is None:
         return value
@@ -44,9 +47,10 @@ def _read(value: Any, info: ValidationInfo) -> Any:
         raise fault(f'"{value}" is no name of a skill', "takes letters, digits, and - _ . between them")
     try:
         with path.open("rb") as stream:
-            text = stream.read(4 * MOST + 1).decode().strip()
+            text = stream.read(MAX_BYTES + 1).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise fault(f'"{value}" cannot be read: {getattr(error, "strerror", None) or error}') from None
+        reason = getattr(error, "strerror", None) or error
+        raise fault(f'"{value}" cannot be read: {reason}') from None
     if not 1 <= len(text) <= MOST:
         raise fault(f'"{value}" has {len(text)} characters', f"takes 1 to {MOST}")
     return {"name": path.stem, "text": text}
@@ -58,5 +62,5 @@ SkillFile = Annotated[Skill, BeforeValidator(_read, json_schema_input_type=str)]
 
 def labels(settings: Any) -> str | None:
     """Returns the labels of the skills in the settings of an episode; None without skills."""
-    found = [Skill.model_validate(skill).label for skill in settings.get("skills") or ()]
-    return ", ".join(found) or None
+    skill_labels = [Skill.model_validate(skill).label for skill in settings.get("skills") or ()]
+    return ", ".join(skill_labels) or None

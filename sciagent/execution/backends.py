@@ -26,8 +26,8 @@ class CeleryExecutor(Executor):
         self._listeners: list[Listener] = []
 
     def wake(self, slots_by_queue: Mapping[str, int]) -> None:
-        for queue, n in slots_by_queue.items():
-            self._wakeups.wake(queue, n)
+        for queue, n_slots in slots_by_queue.items():
+            self._wakeups.wake(queue, n_slots)
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:
         self._listeners.append(Listener(self._wakeups.broker, campaign_id, bell))
@@ -40,7 +40,8 @@ class CeleryExecutor(Executor):
 
 def broker_url(given: str | None = None) -> str:
     """Returns the broker's URL: `given`, else SCIAGENT_BROKER. Raises UsageError if neither is set."""
-    if (url := given or settings.secret("SCIAGENT_BROKER")) is None:
+    url = given or settings.secret("SCIAGENT_BROKER")
+    if url is None:
         raise UsageError(
             "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
             "sciagent worker takes --broker URL, too"
@@ -61,7 +62,8 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
         from sciagent.execution.slurm.controller import SlurmController
         from sciagent.execution.slurm.site import load_site
 
-        if (profile := site or settings.path("SCIAGENT_SLURM_SITE")) is None:
+        profile = site or settings.path("SCIAGENT_SLURM_SITE")
+        if profile is None:
             raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
         return SlurmController(ledger, load_site(profile), QUEUES)
     raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

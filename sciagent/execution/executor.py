@@ -1,6 +1,6 @@
 """The interface by which a driver notifies remote workers of offered jobs, and is notified of ended jobs.
 
-`executor_of` chooses the one that `--executor` names.
+`backends.executor_of` creates the executor that `--executor` names.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # pause between polls of an idle slot: shortest and longest
+JOIN_SECONDS = 10.0  # longest wait for the thread that renews the worker's row
 
 
 class PollingWorker:
@@ -36,12 +37,13 @@ class PollingWorker:
         self._new = new
         self._scratch = scratch
         self._idle_exit = idle_exit
-        self._left = max_jobs
+        self._jobs_left = max_jobs  # None: no limit
         self._stop = threading.Event()
         self._presence = Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
         self.ran = 0
+        """Number of jobs that the worker has run."""
         self._last_work = time.monotonic()
 
     def serve(self) -> int:
@@ -57,10 +59,12 @@ class PollingWorker:
                 Runner(ledger, f"{new.name}/{i}", new.queues, self._scratch, registered=new, renewer=renewer)
                 for i in range(new.slots)
             ]
-            list(threads.map(self._work, self._runners))
+            for _ in threads.map(self._work, self._runners):
+                pass  # waits for the slots to end; the error of a slot is raised here
         self._stop.set()
-        presence.join(timeout=10)
-        if (fault := self._presence.fault) is not None:
+        presence.join(timeout=JOIN_SECONDS)
+        fault = self._presence.fault
+        if fault is not None:
             raise fault
         return self.ran
 
@@ -69,7 +73,7 @@ class PollingWorker:
         self._stop.set()
 
     def abort(self) -> None:
-        """Ends running jobs at once; they return to the queue for other workers."""
+        """End running jobs at once; they return to the queue for other workers."""
         self._stop.set()
         for runner in self._runners:
             runner.stop()
@@ -81,7 +85,8 @@ class PollingWorker:
                 ran = self._run(runner)
                 with self._lock:
                     self.ran += ran
-                    self._left = None if self._left is None else self._left - ran
+                    if self._jobs_left is not None:
+                        self._jobs_left -= ran
                 if ran:
                     self._last_work = time.monotonic()
                     pause = IDLE_SECONDS[0]
@@ -106,6 +111,8 @@ class PollingWorker:
             return 0
 
     def _may_take(self) -> bool:
-        idle = time.monotonic() - self._last_work
-        spent = self._left is not None and self._left <= 0
-        return not spent and (self._idle_exit is None or idle < self._idle_exit)
+        """Whether the worker may take another job, by its limits of jobs and of idle time."""
+        idle_seconds = time.monotonic() - self._last_work
+        has_run_all = self._jobs_left is not None and self._jobs_left <= 0
+        is_idle_too_long = self._idle_exit is not None and idle_seconds >= self._idle_exit
+        return not has_run_all and not is_idle_too_long

@@ -18,6 +18,8 @@ RATIO_FREE = 32 << 20
 """Number of unpacked bytes up to which every ratio is allowed."""
 MAX_UNPACKED = 64 << 30
 """Largest number of unpacked bytes of a file."""
+BUFFER_BYTES = 1 << 17
+"""Number of bytes that are unpacked at a time."""
 
 
 def open_input(path: Path) -> BinaryIO:
@@ -27,23 +29,23 @@ def open_input(path: Path) -> BinaryIO:
     Reading raises InputFileError if a .gz file is damaged or exceeds the limits.
     """
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise InputFileError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
     except ValueError:  # a null character in the name
         raise InputFileError(f"{str(path)!a} is no name of a file") from None
-    status = os.fstat(number)
+    status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        os.close(number)
+        os.close(descriptor)
         raise InputFileError(f"{path}:1:1: not a regular file")
-    file = os.fdopen(number, "rb")
+    file = os.fdopen(descriptor, "rb")
     if path.suffix.lower() != ".gz":
         return file
-    return cast(BinaryIO, io.BufferedReader(_Unpacked(file, path, status.st_size), 1 << 17))
+    return cast(BinaryIO, io.BufferedReader(_Unpacked(file, path, packed=status.st_size), BUFFER_BYTES))
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked content of a gzip file; counts the bytes against the limits."""
+    """The unpacked content of a gzip file; counts the bytes against the limits. packed: number of bytes of the file."""
 
     def __init__(self, file: BinaryIO, path: Path, packed: int) -> None:
         self._file = file

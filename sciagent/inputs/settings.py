@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import subprocess
 from functools import cache
@@ -13,6 +14,8 @@ from sciagent.errors import UsageError
 
 DEFAULT_LEDGER = "sciagent.db"
 MAX_SECRET_BYTES = 4096
+MIN_LEASE_SECONDS = 2
+MAX_LEASE_SECONDS = 86400  # a day
 
 
 def ledger_address(given: str | None = None) -> str:
@@ -22,15 +25,15 @@ def ledger_address(given: str | None = None) -> str:
 
 
 def lease_seconds() -> float:
-    """Returns SCIAGENT_LEASE_SECONDS, default 60: after this time the work of a silent worker or driver is given to
-    others. It must be the same for all users of a ledger. Raises UsageError."""
+    """Returns SCIAGENT_LEASE_SECONDS, default 60: the seconds after which the work of a silent worker or driver is
+    given to others. All users of a ledger must set the same number. Raises UsageError."""
     given = os.environ.get("SCIAGENT_LEASE_SECONDS") or "60"
     try:
         seconds = float(given)
     except ValueError:
-        seconds = 0.0
-    if not 2 <= seconds <= 86400:
-        raise UsageError(f'SCIAGENT_LEASE_SECONDS="{given}": a number from 2 to 86400')
+        seconds = math.nan  # is in no range
+    if not MIN_LEASE_SECONDS <= seconds <= MAX_LEASE_SECONDS:
+        raise UsageError(f'SCIAGENT_LEASE_SECONDS="{given}": a number from {MIN_LEASE_SECONDS} to {MAX_LEASE_SECONDS}')
     return seconds
 
 
@@ -58,7 +61,8 @@ def secret(name: str) -> str | None:
 
 def cache_folder() -> Path:
     """Returns the folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
-    return path("SCIAGENT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return path("SCIAGENT_CACHE") or user_cache / "sciagent"
 
 
 def models_folder() -> Path:

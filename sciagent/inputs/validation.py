@@ -118,6 +118,7 @@ def validated(
             except ValidationError as more:
                 errors += more.errors(include_url=False)
             explained = [_explain(item, document, root, unknown) for item in errors[:MAX_FAULTS] if not _is_echo(item)]
+            # a part that could not be read is in document.faults already
             faults += [fault for fault in explained if not document.broken(fault.loc)]
     raise SpecError(report(name, faults))
 
@@ -151,14 +152,17 @@ def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         bound = context[key]
-        return f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {value}"
+        shown_bound = f"{bound:g}" if isinstance(bound, int | float) else bound
+        return f"{words} {shown_bound}, not {value}"
     wanted = _WANTED.get(kind.split("_")[0])
     if wanted and kind.endswith(("_type", "_from_float", "_parsing")):
         quote = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
         return f"{wanted}, not {kind_of(value)}{quote}"
     if kind == "string_pattern_mismatch":
         return f'"{value}" is no name; a name {_NAME_RULE}'
-    return "needs at least one entry" if kind == "too_short" else message.removeprefix("Value error, ")
+    if kind == "too_short":
+        return "needs at least one entry"
+    return message.removeprefix("Value error, ")
 
 
 def _is_echo(error: Mapping[str, Any]) -> bool:
@@ -168,7 +172,9 @@ def _is_echo(error: Mapping[str, Any]) -> bool:
 
 
 def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str]:
-    expected = str(context.get("expected_tags" if kind.startswith("union") else "expected", ""))
+    """Returns (message, hint) for a value that is none of the allowed ones."""
+    expected_key = "expected_tags" if kind.startswith("union") else "expected"
+    expected = str(context.get(expected_key, ""))
     known = re.findall(r"'([^']*)'", expected)
     hint = f"allowed: {', '.join(known) or expected}"
     if kind == "union_tag_not_found":
@@ -182,38 +188,44 @@ def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, 
 
 
 def _without_kinds(loc: Loc, data: Any) -> Loc:
-    """Returns the path of the file; pydantic's path also contains the `kind` of a chosen union member."""
+    """Returns the path in the file; pydantic's path also contains the `kind` of a chosen union member."""
     kept: list[int | str] = []
-    here = data
+    value = data
     for part in loc:
-        if isinstance(here, dict) and part not in here and here.get("kind") == part:
+        if isinstance(value, dict) and part not in value and value.get("kind") == part:
             continue
-        if here is not None and not isinstance(here, dict | list):
+        if value is not None and not isinstance(value, dict | list):
             break  # below a plain value the parts are names of pydantic's own branches
-        here = _step(here, part)
+        value = _entry(value, part)
         kept.append(part)
     return tuple(kept)
 
 
-def _step(here: Any, part: int | str) -> Any:
-    if isinstance(here, dict):
-        return here.get(part)
-    return here[part] if isinstance(here, list) and isinstance(part, int) and part < len(here) else None
+def _entry(container: Any, part: int | str) -> Any:
+    """Returns the entry of a mapping or list under a key or position; None if there is none."""
+    if isinstance(container, dict):
+        return container.get(part)
+    if isinstance(container, list) and isinstance(part, int) and part < len(container):
+        return container[part]
+    return None
 
 
 def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
     """Returns the keys that the mapping at `loc` takes; empty if any key is allowed or the model is ambiguous."""
     models = [root]
     for part in loc:
-        data = _step(data, part)
+        data = _entry(data, part)
         fields = [model.model_fields[str(part)] for model in models if part in model.model_fields]
         if fields:  # else part is an index, or a key of a mapping of models
             models = []
             for field in fields:
                 models.extend(_models(field.annotation))
         kind = data.get("kind") if isinstance(data, dict) else None
-        models = [model for model in models if kind in _kinds(model)] or models
-    return [field.alias or name for name, field in models[0].model_fields.items()] if len(models) == 1 else []
+        models_of_kind = [model for model in models if kind in _kinds(model)]
+        models = models_of_kind or models
+    if len(models) != 1:
+        return []
+    return [field.alias or name for name, field in models[0].model_fields.items()]
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -225,7 +237,10 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
-    return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
+    """Returns the values that the model takes as its `kind`; empty if it has no such field."""
+    if "kind" not in model.model_fields:
+        return ()
+    return typing.get_args(model.model_fields["kind"].annotation)
 
 
 def file_hash(path: Path) -> str:

@@ -29,7 +29,9 @@ MAX_FAULTS = 200
 MAX_INT = 2**63 - 1
 
 Loc = tuple[int | str, ...]
+"""Path of keys and list positions."""
 Mark = tuple[int, int]
+"""(line, column), each counted from 1."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "value", "merge")}
@@ -120,11 +122,14 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
     kind: what the file describes. opens: the first line of such a file. Both are used in messages only.
     """
     document = Document()
-    if bad := _NOT_TEXT.search(text):
-        mark = _mark_after(text[: bad.start()])
-        document.faults.append(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
+    wrong_character = _NOT_TEXT.search(text)
+    if wrong_character:
+        line, column = _mark_after(text[: wrong_character.start()])
+        message = f"the character U+{ord(wrong_character[0]):04X} does not belong in a text file"
+        document.faults.append(Fault(line, column, message))
         return document
-    if (node := _compose(text, document)) is not None:
+    node = _compose(text, document)
+    if node is not None:
         document.data = _plain(node, (), document)
     if not document.faults and not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else f"the file holds {kind_of(document.data)}"
@@ -141,14 +146,17 @@ def kind_of(value: Any) -> str:
     if isinstance(value, int | float):
         return f"the number {value:g}"
     if isinstance(value, str):
-        return f'the text "{value if len(value) <= 60 else value[:57] + "..."}"'
+        shown_text = value if len(value) <= 60 else value[:57] + "..."
+        return f'the text "{shown_text}"'
     return "a mapping" if isinstance(value, dict) else "a list"
 
 
 def _compose(text: str, document: Document) -> Node | None:
+    """Returns the root node of a text; None for an empty text, or if the text cannot be parsed, which adds a fault."""
     lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
-    if (entries := sum(1 + line.count(",") + line.count(":") for line in lines)) > MAX_ENTRIES:
-        document.faults.append(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
+    n_entries = sum(1 + line.count(",") + line.count(":") for line in lines)
+    if n_entries > MAX_ENTRIES:
+        document.faults.append(Fault(1, 1, f"the file has about {n_entries} entries; it may have {MAX_ENTRIES}"))
         return None
     yaml = YAML(typ="safe", pure=True)  # the round-trip loader takes 35 s for a megabyte of comments
     constructor, parser = yaml.get_constructor_parser(text)
@@ -164,10 +172,9 @@ def _compose(text: str, document: Document) -> Node | None:
     except RecursionError:
         document.faults.append(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as error:
-        # ruamel's scanner lets some of these out, as for the escape "\UFFFFFFFF"
-        document.faults.append(
-            Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}")
-        )
+        # ruamel's scanner raises some of these errors, as for the escape "\UFFFFFFFF"
+        message = f"not YAML: {' '.join(str(error).split())}"
+        document.faults.append(Fault(yaml.reader.line + 1, yaml.reader.column + 1, message))
     return None
 
 
@@ -194,11 +201,13 @@ def _mark(mark: Any) -> Mark:
 
 
 def _plain(node: Node, loc: Loc, document: Document) -> Any:
+    """Returns the data of a node, and notes the places of its parts. A part that cannot be read becomes None and a
+    fault."""
     mark = _mark(node.start_mark)
     tag = str(node.tag)
     message = ""
     if isinstance(node, ScalarNode) and not node.value and tag == _TAG + "null":
-        mark = document.keys.get(loc, mark)  # the value is empty
+        mark = document.keys.get(loc, mark)  # an empty value has the place of its key
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
     if node.anchor is not None:
@@ -209,7 +218,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
         message = f"the tag {tag} is not read here; write plain YAML"
     elif len(loc) > MAX_DEPTH:
         message = f"nested more than {MAX_DEPTH} levels deep"
-        loc = loc[:1]
+        loc = loc[:1]  # the whole top-level part counts as not read
     elif isinstance(node, MappingNode):
         return _mapping(node, loc, document)
     elif isinstance(node, SequenceNode):
@@ -237,7 +246,6 @@ def _mapping(node: MappingNode, loc: Loc, document: Document) -> dict[str, Any]:
             )
         else:
             document.keys[(*loc, key)] = mark
-            mapping[key] = None
             mapping[key] = _plain(value_node, (*loc, key), document)
     return mapping
 
@@ -262,4 +270,6 @@ def _scalar(kind: str, node: Node) -> Any:
 
 
 def _mark_after(before: str) -> Mark:
-    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    """Returns the place of the character that follows the text `before`."""
+    last_line = before.rpartition("\n")[2]
+    return before.count("\n") + 1, len(last_line) + 1

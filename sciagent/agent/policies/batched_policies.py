@@ -1,4 +1,4 @@
-"""Policies that answer many questions at once, as the episodes of a lock-step ask them."""
+"""Policies that answer many questions at once. In a lock-step, all episodes ask for their next message together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ AT_ONCE = 64  # most questions that an endpoint is asked at the same time
 
 
 class BatchPolicy(Protocol):
-    """A policy that answers the questions of a step together."""
+    """A policy that answers the questions of one step of all episodes together."""
 
     name: str
 
     def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
-        """Returns the answers in order; the error of a question does not affect the others."""
+        """Returns the answers in the order of the questions. The error of one question does not affect the others."""
 
     def identity(self, served: str) -> PolicyIdentity:
         """Returns what is known of the policy that answered. served: its name in the answer."""
@@ -32,7 +32,7 @@ class ManyAtOnce(PolicyClient, Protocol):
     """A model of this process, which samples many answers at once."""
 
     def sample_many(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
-        """Returns the answers in order."""
+        """Returns the answers in the order of the questions."""
 
 
 class InProcessPolicy:
@@ -66,7 +66,7 @@ class ThreadedPolicy:
 
     def _answer(self, question: EpisodeQuestion) -> Sampled | PolicyError:
         try:
-            return sample_patiently(self._policy, *question[:3], stop=self._stop)
+            return sample_patiently(self._policy, question.messages, question.tools, question.sampling, stop=self._stop)
         except PolicyError as error:
             return error
 

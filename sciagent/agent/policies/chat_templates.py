@@ -1,4 +1,4 @@
-"""Renders prompts by a model's chat template, and reads the texts of Hermes models."""
+"""Renders prompts by a model's chat template, and reads the texts of Hermes models, with calls in <tool_call>."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sciagent.agent.serving.served_adapters import ServedCard
 from sciagent.agent.serving.server import template_of
 
 _CALL = re.compile(r"\s*<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_CALLED = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
+_CALL_NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapping[str, Any]]:
     """Returns the messages in the format that a chat template takes.
 
-    marks: the tokenizer's special tokens. A space splits each of them in a text, so that the text of a tool or a user
-    cannot end its message and begin another.
+    marks: the tokenizer's special tokens. Each special token within a text is split by a space, so that the text of a
+    tool or a user cannot end its message and begin another message.
     """
-    split = {mark: f"{mark[0]} {mark[1:]}" for mark in marks if len(mark) > 1}
+    split_marks = {mark: f"{mark[0]} {mark[1:]}" for mark in marks if len(mark) > 1}
 
     def plain(text: str) -> str:
-        for mark, harmless in split.items():
+        for mark, harmless in split_marks.items():
             text = text.replace(mark, harmless)
         return text
 
@@ -45,7 +45,8 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapp
                 for call in message.calls
             ]
         if message.role == "tool":
-            entry |= {"name": plain(message.name), "tool_call_id": message.call_id}
+            entry["name"] = plain(message.name)
+            entry["tool_call_id"] = message.call_id
         entries.append(entry)
     return entries
 
@@ -56,9 +57,11 @@ def parsed(text: str, first_call: int) -> Message:
     A call that is not valid JSON keeps its text as arguments; its name is searched in the text and may be empty.
     first_call: number in the id of the first call.
     """
-    text, thinking = _split(text)
-    calls = tuple(_call(inside, f"call_{first_call + n}") for n, inside in enumerate(_CALL.findall(text)))
-    return Message("assistant", _CALL.sub("", text), thinking=thinking, calls=calls)
+    answer, thinking = _split(text)
+    calls = tuple(
+        _call(call_text, f"call_{number}") for number, call_text in enumerate(_CALL.findall(answer), start=first_call)
+    )
+    return Message("assistant", _CALL.sub("", answer), thinking=thinking, calls=calls)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -73,21 +76,24 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _call(text: str, call_id: str) -> ToolCall:
+    """Returns the call in the text of one <tool_call>; see `parsed`."""
     try:
         call = json.loads(text)
     except ValueError:
         call = None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-        name = _CALLED.search(text)
-        return ToolCall(call_id, name[1] if name else "", text.strip())
+        match = _CALL_NAME.search(text)
+        name = match[1] if match else ""
+        return ToolCall(call_id, name, text.strip())
     arguments = call.get("arguments", {})
-    return ToolCall(
-        call_id, call["name"], arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    )
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(call_id, call["name"], arguments)
 
 
 def _arguments(text: str) -> Any:
-    """Returns the JSON object in the text, or the text. Templates write objects as JSON but quote texts."""
+    """Returns the JSON object in the text; the text itself if it is no JSON object. Chat templates write an object as
+    JSON, but put a text in quotes."""
     try:
         arguments = json.loads(text)
     except ValueError:
@@ -99,17 +105,18 @@ _log = logging.getLogger("sciagent")
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Returns the token ids of a conversation, up to the beginning of the answer. tokenizer: of transformers."""
+    """Returns the token ids of a conversation, up to the beginning of the answer. tokenizer: as in transformers."""
     return [int(token) for token in _rendered(tokenizer, messages, tools, tokenize=True)]
 
 
 def extended_ids(
     tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], held: Sequence[int]
 ) -> list[int]:
-    """Returns the token ids of a conversation, which begin with those of the last prompt and answer, `held`.
+    """Returns the token ids of a conversation. They begin with `held`, the ids of the last prompt and answer.
 
-    A prompt that is tokenised anew may spell the model's answer in other tokens than the model drew. All is
-    tokenised if the conversation no longer begins with the text of `held`, or if that does not end at a special token.
+    The reason is that tokenising the text anew may split the model's answer into other tokens than the model sampled.
+    The whole text is tokenised anew only if it no longer begins with the text of `held`, or if no special token stands
+    where that text ends.
     """
     if not held:
         return prompt_ids(tokenizer, messages, tools)
@@ -138,16 +145,18 @@ def _rendered(
 def is_rendering(
     ids: Sequence[int], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], card: ServedCard | None
 ) -> bool | None:
-    """Returns whether a server's prompt is what the model's template makes of a conversation; None if the tokenizer or
-    transformers is not on this machine. card: of the model."""
+    """Returns whether a server's prompt equals the prompt that the model's template makes of a conversation; None if
+    they cannot be compared here, as without the tokenizer or transformers. ids: the server's prompt. card: the model's.
+    """
     if card is None or card.tokenizer is None:
         return None
     try:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(card.tokenizer, local_files_only=True)
-        if (ours := template_of(Path(card.tokenizer))) is not None:
-            tokenizer.chat_template = ours.read_text(encoding="utf-8")
+        template_file = template_of(Path(card.tokenizer))
+        if template_file is not None:
+            tokenizer.chat_template = template_file.read_text(encoding="utf-8")
         return prompt_ids(tokenizer, messages, tools) == list(ids)
     except Exception as error:  # noqa: BLE001 - what cannot be compared is unknown; the answer is as good as before
         _log.info("the prompt of %s cannot be compared: %s", card.name, error)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sciagent.agent.messages import PolicyError
 
-# only one way to write each value: no tokens are wasted on spaces, and more tokens have no alternative
+# Each value can be written in one way only, so that no tokens are wasted on spaces.
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 TOKENS_PER_WORD = 32  # one bit for each token in an int32
 ALL_ALLOWED = -1  # an int32 with all bits set
@@ -28,18 +28,21 @@ class ConstrainedAnswer:
             raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
 
     def take(self, token: int) -> None:
+        """Adds the next token of the answer. Raises PolicyError if the schema does not allow it."""
         if not self.matcher.consume_token(token):
             raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
 
 
 def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[int, PolicyError]:
-    """Writes into `bits` which tokens may come next: after a complete answer end tokens alone. Returns errors by row.
+    """Writes into `bits` which tokens may come next; after a complete answer, only end tokens. Returns errors by row.
 
-    answers: by their row. bits: (n, words) as `all_allowed` makes them; a row with an error keeps all tokens.
+    answers: by row of `bits`. bits: (n, words) int32 as `all_allowed` makes them. A row with an error
+    allows all tokens.
     """
     from llguidance.numpy import fill_next_token_bitmask_par
 
-    fill_next_token_bitmask_par(_threads(os.getpid()), [(each.matcher, row) for row, each in answers.items()], bits)
+    matchers_and_rows = [(answer.matcher, row) for row, answer in answers.items()]
+    fill_next_token_bitmask_par(_threads(os.getpid()), matchers_and_rows, bits)
     errors = {}
     for row, answer in answers.items():
         if answer.matcher.is_error():
@@ -74,7 +77,7 @@ def all_allowed(n: int, vocabulary: int) -> Any:
 
 
 def packed(masks: Any) -> Any:
-    """Returns (n, words) int32 from (n, v) booleans, both in NumPy."""
+    """Returns (n, words) int32 from (n, vocabulary) booleans, both in NumPy."""
     import numpy as np
 
     n, vocabulary = masks.shape
@@ -85,7 +88,7 @@ def packed(masks: Any) -> Any:
 
 
 def unpacked(bits: Any, vocabulary: int) -> Any:
-    """Returns (n, v) booleans, on the device of the bits. bits: (n, words) int32, in PyTorch."""
+    """Returns (n, vocabulary) booleans, on the device of the bits. bits: (n, words) int32, in PyTorch."""
     import torch
 
     bit_values = 2 ** torch.arange(8, dtype=torch.uint8, device=bits.device)
@@ -97,8 +100,8 @@ def unpacked(bits: Any, vocabulary: int) -> Any:
 def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
     """Returns (n, words) int32, in NumPy: the tokens that the schema allowed at each place of an answer.
 
-    answer: one without tokens so far. ids: (n,) tokens of the whole answer. Raises ValueError if the schema does not
-    allow a token, and PolicyError if the grammar fails.
+    answer: an answer without tokens so far. ids: (n,) tokens of the whole answer. Raises ValueError if the schema does
+    not allow a token, and PolicyError if the grammar fails.
     """
     bits = all_allowed(len(ids), answer.vocabulary)
     for place, token in enumerate(ids):
@@ -109,6 +112,6 @@ def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
         is_allowed = (bits[place, word] >> bit) & 1
         if not is_allowed:
             raise ValueError(f"its schema does not allow output id {place}, {token}")
-        if place < len(ids) - 1:
+        if place < len(ids) - 1:  # no place follows the last token
             answer.take(token)
     return bits

@@ -1,6 +1,6 @@
-"""Runs a program and limits its output: the length of each line, and the size of its standard error.
+"""Runs a program and limits its output: BYTES for each line, and ERROR_BYTES for its standard error.
 
-Uses the standard library only.
+This file is run as a script, and uses the standard library only.
 
     python -I bounded_program.py BYTES COMMAND...
 
@@ -16,14 +16,19 @@ import threading
 
 ERROR_BYTES = 65536
 """Bytes of the program's standard error that are passed on; the rest is read and dropped."""
+READ_BYTES = 8192
+"""Largest number of bytes that are read at a time."""
+JOIN_SECONDS = 1.0
+"""Longest wait for the rest of the standard error when the program has ended."""
 
 
 def hand_on_errors(descriptor: int) -> None:
-    left = ERROR_BYTES
-    while text := os.read(descriptor, 8192):
-        sys.stderr.buffer.write(text[:left])
+    """Copies the program's standard error, up to ERROR_BYTES."""
+    bytes_left = ERROR_BYTES
+    while text := os.read(descriptor, READ_BYTES):
+        sys.stderr.buffer.write(text[:bytes_left])
         sys.stderr.buffer.flush()
-        left = max(0, left - len(text))
+        bytes_left = max(0, bytes_left - len(text))
 
 
 def main(limit: int, command: list[str]) -> int:
@@ -39,7 +44,7 @@ def main(limit: int, command: list[str]) -> int:
             return 1
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
-    errors.join(1)  # a process that outlives the program may keep the pipe open
+    errors.join(JOIN_SECONDS)  # a process that outlives the program may keep the pipe open
     return program.wait()
 
 

@@ -33,6 +33,10 @@ MAX_CASES = 12  # cases of an anyOf
 MAX_ARGUMENT = 64  # characters of an argument's name
 MAX_DESCRIPTION = 240
 MAX_WRITTEN = 16_000  # characters of the whole schema
+MAX_CHOICE = 200  # characters of one choice of an enum
+MAX_FAULT = 200  # characters of one complaint about the arguments
+MAX_READ = 4 * MAX_OBSERVATION  # characters of an answer that are read; escaping and cutting them leaves enough
+MAX_NUMBER = 1e15  # larger limits of numbers are left out of the schema
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
@@ -44,7 +48,9 @@ def function_name(server: str, tool: str) -> str:
     name = _OTHER.sub("_", f"{server}_{tool}")
     if len(name) <= MAX_NAME:
         return name
-    return f"{name[: MAX_NAME - 9]}_{hashlib.sha256(f'{server}_{tool}'.encode()).hexdigest()[:8]}"
+    hash_digits = hashlib.sha256(f"{server}_{tool}".encode()).hexdigest()[:8]
+    suffix = f"_{hash_digits}"
+    return name[: MAX_NAME - len(suffix)] + suffix
 
 
 @dataclass(frozen=True)
@@ -76,12 +82,13 @@ class ForeignTool:
         faults = []
         for error in Draft202012Validator(dict(self.arguments)).iter_errors(given):
             where = one_line(".".join(map(str, error.absolute_path)), 80)
-            faults.append((f"{where}: " if where else "") + one_line(error.message, 200))
+            complaint = one_line(error.message, MAX_FAULT)
+            faults.append(f"{where}: {complaint}" if where else complaint)
             if len(faults) == MAX_COMPLAINTS:
                 break
         if faults:
             required = self.arguments.get("required", ())
-            names = [name + " (has to be given)" * (name in required) for name in self.arguments["properties"]]
+            names = [f"{name} (has to be given)" if name in required else name for name in self.arguments["properties"]]
             raise CallError("\n".join([*faults, f"{self.name} takes: {', '.join(names) or 'no known arguments'}"]))
 
     def observed(self, result: CallToolResult) -> str:
@@ -91,8 +98,8 @@ class ForeignTool:
             place = getattr(block, "resource", block)
             left_out = one_line(f"{block.type} {getattr(place, 'uri', '')}".strip(), 300)
             text = getattr(place, "text", f"[{left_out}, left out]")
-            parts.append(text[: 4 * MAX_OBSERVATION])
-            if sum(map(len, parts)) > 4 * MAX_OBSERVATION:
+            parts.append(text[:MAX_READ])
+            if sum(map(len, parts)) > MAX_READ:
                 break
         text = "\n".join(part for part in parts if part)
         if not text and result.structured_content is not None:
@@ -103,10 +110,13 @@ class ForeignTool:
 def plain(given: Any) -> JsonSchemaValue:
     """Returns the arguments' schema, reduced. A part that is too large or too deep becomes `{}`, which allows any
     value. A schema that is too long becomes one without properties."""
-    read = _Reader(given).node(given, 0, frozenset())
-    schema = {name: value for name, value in read.items() if name not in ("anyOf", "enum")}
-    schema |= {"type": "object", "properties": schema.get("properties", {})}
-    return schema if len(json.dumps(schema, ensure_ascii=False)) <= MAX_WRITTEN else plain({})
+    reduced = _Reader(given).node(given, depth=0, inside=frozenset())
+    schema = {name: value for name, value in reduced.items() if name not in ("anyOf", "enum")}
+    schema["type"] = "object"
+    schema["properties"] = schema.get("properties", {})
+    if len(json.dumps(schema, ensure_ascii=False)) > MAX_WRITTEN:
+        return plain({})
+    return schema
 
 
 class _Reader:
@@ -121,10 +131,13 @@ class _Reader:
         self._nodes += 1
         if not isinstance(given, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
-        if isinstance(reference := given.get("$ref"), str):
+        reference = given.get("$ref")
+        if isinstance(reference, str):
             target = {} if reference in inside else self._target(reference)
-            rest = {name: value for name, value in given.items() if name != "$ref"}
-            return self.node({**target, **rest}, depth + 1, inside | {reference}) if target else {}
+            if not target:
+                return {}
+            other_keywords = {name: value for name, value in given.items() if name != "$ref"}
+            return self.node({**target, **other_keywords}, depth + 1, inside | {reference})
 
         def read(part: Any) -> JsonSchemaValue:
             return self.node(part, depth + 1, inside)
@@ -152,7 +165,8 @@ class _Reader:
         root, *parts = reference.split("/")
         node = self._root if root == "#" else None
         for part in parts:
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+            key = part.replace("~1", "/").replace("~0", "~")  # JSON pointers escape these two characters
+            node = node.get(key) if isinstance(node, dict) else None
         return node if isinstance(node, dict) else {}
 
 
@@ -180,7 +194,8 @@ def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
 
 
 def _choices(given: Mapping[str, Any]) -> list[Any] | None:
-    """Returns the allowed values. All of them or none: half of them would forbid the others."""
+    """Returns the allowed values; None if they are not limited, or if one cannot be kept. A part of them would forbid
+    the other values."""
     choices = [given["const"]] if "const" in given else given.get("enum")
     if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
         return None
@@ -192,7 +207,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_choice(value: Any) -> bool:
-    return value is None or isinstance(value, bool) or _is_number(value) or _is_short(value, 200)
+    return value is None or isinstance(value, bool) or _is_number(value) or _is_short(value, MAX_CHOICE)
 
 
 def _is_short(value: Any, limit: int) -> bool:
@@ -200,4 +215,4 @@ def _is_short(value: Any, limit: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e15
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) < MAX_NUMBER

@@ -1,7 +1,8 @@
-"""The tools that are offered for a subject: with its words, its edits and their groups as types of arguments.
+"""The tools that are offered for a subject, such as molecules. The subject gives their words and types of arguments.
 
-Some tools show or record something: inspect, best, history, budget, note, finish. The others make candidates from known
-ones, with predictions of what will be measured of the child.
+Some tools show or record something: inspect, best, history, budget, note, finish. The other tools propose candidates or
+list neighbours of one. `modify` and `crossover` of this module also take predictions of what will be measured of the
+child. The docstring of a tool's function is the text that a model reads.
 """
 
 from __future__ import annotations
@@ -119,37 +120,51 @@ def tools_of(subject: Subject) -> tuple[Tool, ...]:
 
 @cache
 def predicting_tools_of(subject: Subject) -> tuple[Tool, ...]:
-    """Returns the tools that take predictions with an edit, instead of those that do not."""
+    """Returns `modify` and `crossover` with predictions, instead of the tools of these names without predictions."""
     words = subject.words
     call = {**_modification(subject), "predictions": [_prediction(subject)]}
-    tools = [Tool(modify, call, partial(cases_of_modify, subject), words, _types(subject))]
+    types = _types(subject)
+    tools = [Tool(modify, call, cases=partial(cases_of_modify, subject), words=words, types=types)]
     if needed_edits(subject).crossovers:
         pair = {"first": "#1", "second": "#2", "predictions": [_prediction(subject)]}
-        tools.append(Tool(crossover, pair, None, words, _types(subject)))
+        tools.append(Tool(crossover, pair, words=words, types=types))
     return tuple(tools)
 
 
 def _making(subject: Subject) -> tuple[Tool, ...]:
+    """Returns the tools that propose candidates or list neighbours."""
     words = subject.words
     types = _types(subject)
-    tried = {words.column: words.example, "rationale": words.rationale, "predictions": [_prediction(subject)]}
+    proposal = {words.column: words.example, "rationale": words.rationale, "predictions": [_prediction(subject)]}
     tools = [
-        Tool(candidate_tools.propose, tried, None, words, types, {"text": words.column}),
-        Tool(candidate_tools.modify, _modification(subject), partial(cases_of_modify, subject), words, types),
-        Tool(candidate_tools.crossover, {"first": "#1", "second": "#2"}, None, words, types),
+        Tool(candidate_tools.propose, proposal, words=words, types=types, called={"text": words.column}),
         Tool(
-            candidate_tools.neighbours, {"parent": "#1", "edit": None, "n": 12}, None, words, _types(subject, free=True)
+            candidate_tools.modify,
+            _modification(subject),
+            cases=partial(cases_of_modify, subject),
+            words=words,
+            types=types,
+        ),
+        Tool(candidate_tools.crossover, {"first": "#1", "second": "#2"}, words=words, types=types),
+        Tool(
+            candidate_tools.neighbours,
+            {"parent": "#1", "edit": None, "n": 12},
+            words=words,
+            types=_types(subject, free=True),
         ),
     ]
-    return tuple(tool for tool in tools if tool.name != "crossover" or needed_edits(subject).crossovers)
+    if not needed_edits(subject).crossovers:
+        tools = [tool for tool in tools if tool.name != "crossover"]
+    return tuple(tools)
 
 
 def _looking(subject: Subject) -> tuple[Tool, ...]:
+    """Returns the tools that show or record something."""
     words = subject.words
     types = {"candidate": reference_type(words)}
     return (
-        Tool(inspect, {words.one: "#1"}, None, words, types, {"candidate": words.one}),
-        Tool(best, {"n": 10}, None, words),
+        Tool(inspect, {words.one: "#1"}, words=words, types=types, called={"candidate": words.one}),
+        Tool(best, {"n": 10}, words=words),
         Tool(history, {"n": 10}),
         Tool(budget),
         Tool(note, {"text": words.remark}),
@@ -158,13 +173,18 @@ def _looking(subject: Subject) -> tuple[Tool, ...]:
 
 
 def _prediction(subject: Subject) -> Mapping[str, Any]:
+    """Returns an example of a prediction, for a property of the subject."""
     return {**_PREDICTION, "property": subject.words.property}
 
 
 def _modification(subject: Subject) -> Mapping[str, Any]:
     """Returns the arguments of a correct call of `modify`."""
-    edit = next(iter(needed_edits(subject).named.values()))
-    what = "fluoro" if "fluoro" in edit.whats else next(iter(edit.whats), None)
+    edits = list(needed_edits(subject).named.values())
+    edit = edits[0]
+    groups = list(edit.whats)
+    what = groups[0] if groups else None
+    if "fluoro" in groups:
+        what = "fluoro"
     return {"parent": "#1", "edit": edit.name, "what": what, "where": None}
 
 
@@ -174,9 +194,9 @@ def _types(subject: Subject, free: bool = False) -> Mapping[str, Any]:
     edits = needed_edits(subject)
     reference = reference_type(words)
     name = _one_of(tuple(edits.named))
-    says = "; ".join(f"{edit.name}: {edit.says}" for edit in edits.named.values())
+    edit_texts = "; ".join(f"{edit.name}: {edit.says}" for edit in edits.named.values())
     groups = tuple(dict.fromkeys(what for edit in edits.named.values() for what in edit.whats))
-    edit: Any = Annotated[name, Field(description=says)]
+    edit: Any = Annotated[name, Field(description=edit_texts)]
     if free:
         edit = Annotated[name | None, Field(description="only children by this edit; null: by any")]
     return {

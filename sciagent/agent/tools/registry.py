@@ -24,11 +24,12 @@ from sciagent.chemistry.subjects.base import EditSet, Subject, Words
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.ports import Workbench
-from sciagent.domain.safe_text import bounded, short, shown
+from sciagent.domain.safe_text import MAX_OBSERVATION, bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, SciagentError, did_you_mean
 
 MAX_CHARACTERS = 20_000
 MAX_COMPLAINTS = 6  # complaints about the arguments of one call
+MAX_ERROR = MAX_OBSERVATION - 10  # characters of the complaints and the example of one call, with some to spare
 
 
 class CallError(SciagentError):
@@ -122,7 +123,7 @@ class ToolContext:
     seed: int = 0
     """The episode's seed, for random choices."""
     limits: Any = None
-    """Bounds on edited candidates; None: those of the subject without checks."""
+    """Bounds on edited candidates; None: the bounds that the subject sets itself, without the campaign's checks."""
     numbered: list[str] = field(default_factory=list)
     """Notations of the candidates that the episode has shown with a number, the first with #1. Tools add to it."""
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -166,9 +167,9 @@ class Tool:
     words: Words | None = None
     """The words of the subject; None for a tool that needs none."""
     types: Mapping[str, Any] = field(default_factory=dict)
-    """Types of arguments by parameter, where they depend on the subject; others are those of the signature."""
+    """Types of arguments by parameter, where they depend on the subject; other types are taken from the signature."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """Names that arguments have for the model, by parameter, where they differ."""
+    """Names that arguments have in a model's calls, by parameter, where the two names differ."""
 
     @property
     def name(self) -> str:
@@ -181,18 +182,21 @@ class Tool:
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
+        """The pydantic model by which the arguments of a call are checked."""
         hints = get_type_hints(self.run, include_extras=True) | dict(self.types)
         parameters = [p for p in signature(self.run).parameters.values() if p.name != "run"]
-        fields: dict[str, Any] = {
-            self.called.get(p.name, p.name): (hints[p.name], ... if p.default is p.empty else p.default)
-            for p in parameters
-        }
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            name = self.called.get(parameter.name, parameter.name)
+            default = ... if parameter.default is parameter.empty else parameter.default  # `...`: required
+            fields[name] = (hints[parameter.name], default)
         return create_model(self.name, __config__=STRICT, **fields)
 
     def carried_out(self, context: ToolContext, given: Mapping[str, Any]) -> Observation:
         """Runs the tool. given: checked arguments, by the names that they have for the model."""
         parameters = {called: parameter for parameter, called in self.called.items()}
-        return self.run(context, **{parameters.get(name, name): value for name, value in given.items()})
+        by_parameter = {parameters.get(name, name): value for name, value in given.items()}
+        return self.run(context, **by_parameter)
 
     @property
     def schema(self) -> JsonSchemaValue:
@@ -230,12 +234,17 @@ class Registry:
                 text = short(name, 40)
                 names = self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
-            what = subject or subject_of(MOLECULE_KIND)
-            context = ToolContext(bench, seed, limits, [] if numbered is None else numbered, subject=what)
+            context = ToolContext(
+                bench,
+                seed,
+                limits,
+                numbered=[] if numbered is None else numbered,
+                subject=subject or subject_of(MOLECULE_KIND),
+            )
             observation = tool.carried_out(context, _checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
-            observation = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")
+            observation = Observation(False, f"error: {bounded(str(error))[: MAX_ERROR - len(usage)]}{usage}")
         except (LedgerError, CampaignError):
             raise
         except Exception as error:  # noqa: BLE001 - ours, not the model's: it is logged, and the episode goes on
@@ -277,10 +286,9 @@ def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
     cases = []
     for tool in tools:
         name = {"type": "string", "enum": [tool.name]}
-        flat = _plain(tool.arguments.model_json_schema(), described=False)
-        cases += [
-            _object_schema({"name": name, "arguments": case}) for case in (tool.cases(flat) if tool.cases else [flat])
-        ]
+        any_arguments = _plain(tool.arguments.model_json_schema(), described=False)
+        allowed_arguments = tool.cases(any_arguments) if tool.cases else [any_arguments]
+        cases += [_object_schema({"name": name, "arguments": arguments}) for arguments in allowed_arguments]
     return {"anyOf": cases}
 
 
@@ -289,11 +297,16 @@ def _object_schema(entries: Mapping[str, Any]) -> JsonSchemaValue:
 
 
 def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
-    dropped = {"title", "default", "$defs", *([] if described else ["description"])}
+    """Returns a schema with plain keywords only: without references, titles and defaults. described: whether the
+    descriptions stay."""
+    dropped = {"title", "default", "$defs"}
+    if not described:
+        dropped.add("description")
 
     def plain(node: Mapping[str, Any]) -> JsonSchemaValue:
         if "$ref" in node:
-            return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
+            _, _, definition = node["$ref"].rpartition("/")
+            return plain(full["$defs"][definition])
         if node.get("type") == "object":
             return _object_schema({name: plain(entry) for name, entry in node.get("properties", {}).items()})
         kept = {name: value for name, value in node.items() if name not in dropped}

@@ -30,6 +30,8 @@ PREFIX = "sciagent."  # of every name in the broker, since other programs may us
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0  # seconds between attempts to connect; each pause doubles
 _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
+GOODBYE_SECONDS = 0.2  # longest wait for the server when a connection is closed
+REDELIVERY_SECONDS = 120  # after which Redis offers a message again that its worker has not acknowledged
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # finds a cut cable in 30 s
 
 
@@ -63,9 +65,12 @@ class Broker:
         if parts.scheme.startswith("redis") and not re.fullmatch(r"/?\d{0,4}", parts.path, re.ASCII):
             raise UsageError("the path of a Redis URL is the number of a database, as in redis://HOST:6379/0")
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        user = f"{parts.username or ''}:***@" if parts.password else f"{parts.username}@" if parts.username else ""
-        place = f"{user}{host}" + (f":{port}" if port else "")
-        return cls(url, urlunsplit((parts.scheme, place, parts.path, "", "")))
+        user = f"{parts.username}@" if parts.username else ""
+        if parts.password:
+            user = f"{parts.username or ''}:***@"
+        port_suffix = f":{port}" if port else ""
+        shown_place = f"{user}{host}{port_suffix}"
+        return cls(url, shown=urlunsplit((parts.scheme, shown_place, parts.path, "", "")))
 
     @property
     def is_redis(self) -> bool:
@@ -90,8 +95,8 @@ class Broker:
             "socket_timeout": patience,
             "socket_keepalive": True,
             "socket_keepalive_options": _KEEPALIVE,
-            "priority_steps": [0],
-            "visibility_timeout": 120,
+            "priority_steps": [0],  # one list per queue, since tokens have no priorities
+            "visibility_timeout": REDELIVERY_SECONDS,
         }
 
     def connection(self, patience: float, heartbeat: int = 0) -> Connection:
@@ -116,21 +121,21 @@ class Broker:
 
 
 def close_quietly(connection: Connection) -> None:
-    """Close without waiting for the server, which may not answer."""
+    """Close the connection after a short wait at most, since the server may not answer."""
     try:
-        connection.collect(socket_timeout=0.2)
+        connection.collect(socket_timeout=GOODBYE_SECONDS)
     except Exception:  # each transport raises errors of its own, and the connection is given up anyway
         log.debug("closing a connection to the broker failed", exc_info=True)
 
 
 TASK = "sciagent.work"
 MAX_BYTES = 4096
-_NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+_NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
 def body(queue: str) -> list[Any]:
     """The message body: positional arguments, keyword arguments, callbacks."""
-    return [[queue], {}, dict(_NOTHING)]
+    return [[queue], {}, dict(_NO_CALLBACKS)]
 
 
 def headers(queue: str) -> Mapping[str, Any]:
@@ -139,10 +144,10 @@ def headers(queue: str) -> Mapping[str, Any]:
 
 
 def queue_named(message: Message) -> str:
-    """The queue that a token names. Raises ValueError if the message is not a token. Only plain JSON of a few bytes
-    is read, and nothing in it is evaluated."""
-    headers_ = message.headers
-    if not isinstance(headers_, dict) or headers_.get("task") != TASK:
+    """Returns the queue that a token names. Raises ValueError if the message is not a token. Only plain JSON of at most
+    MAX_BYTES is read, and nothing in it is evaluated."""
+    given_headers = message.headers
+    if not isinstance(given_headers, dict) or given_headers.get("task") != TASK:
         raise ValueError("it is not the task of a token")
     if message.content_type != "application/json":
         raise ValueError("it is not JSON")
@@ -150,11 +155,16 @@ def queue_named(message: Message) -> str:
     if not isinstance(content, (str, bytes)) or len(content) > MAX_BYTES:
         raise ValueError(f"it has no body of at most {MAX_BYTES} bytes")
     try:
-        read = json.loads(content)
+        entries = json.loads(content)
     except (ValueError, RecursionError):
         raise ValueError("its body is not JSON") from None
-    arguments = read[0] if isinstance(read, list) and len(read) == 3 else None
-    if not isinstance(arguments, list) or len(arguments) != 1 or read[1] or not is_queue_name(arguments[0]):
+    arguments: Any = None
+    keyword_arguments: Any = None
+    if isinstance(entries, list) and len(entries) == 3:  # as `body` makes it
+        arguments = entries[0]
+        keyword_arguments = entries[1]
+    has_one_argument = isinstance(arguments, list) and len(arguments) == 1 and not keyword_arguments
+    if not has_one_argument or not is_queue_name(arguments[0]):
         raise ValueError("it does not name a queue, and only that")
     return str(arguments[0])
 
@@ -167,4 +177,4 @@ def renew(message: Message, queue: str) -> None:
     message.content_encoding = "utf-8"
     for name in ("reply_to", "correlation_id"):
         message.properties.pop(name, None)
-    message._decoded_cache = None
+    message._decoded_cache = None  # else kombu would return the old body

@@ -1,4 +1,7 @@
-"""Messages that wake workers and drivers. The ledger holds the truth and is polled: a lost message costs time only."""
+"""Messages that wake workers and drivers: `Wakeups` sends them, and a driver's `Listener` receives them.
+
+Workers and drivers also poll the ledger, which records every job. Therefore a lost message costs time only.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 ENDED = f"{PREFIX}ended"
 PATIENCE_SECONDS = 0.8  # for connecting, and for each answer
-LISTEN_SECONDS = 5.0  # the same, for a listener, which nobody waits for
+COUNT_SECONDS = PATIENCE_SECONDS + 0.2  # for counting tokens: one answer, and some time for the sending thread
+LISTEN_SECONDS = 5.0  # for a listener to connect, and for each answer to it; longer, since no caller waits for it
 TURN_SECONDS = 1.0  # how often a listener checks whether it was closed
 HEARTBEAT_SECONDS = 20
 MOST_TOKENS = 1000  # per call; more would not wake more workers
@@ -78,9 +82,16 @@ class Wakeups:
     def waiting(self, name: str) -> int | None:
         """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
         token_queue = self.broker.queue(name)
-        answer = self._submit(lambda channel: token_queue(channel).queue_declare()[1])
+
+        def count_tokens(channel: Any) -> Any:
+            _, n_tokens, *_ = token_queue(channel).queue_declare()
+            return n_tokens
+
+        answer = self._submit(count_tokens)
+        if answer is None:
+            return None
         try:
-            return None if answer is None else int(answer.result(PATIENCE_SECONDS + 0.2))
+            return int(answer.result(COUNT_SECONDS))
         except (AwayError, NotInTime, CancelledError):
             return None
 
@@ -100,8 +111,8 @@ class Wakeups:
 
     def close(self, patience: float = 1.0) -> None:
         """Send the remaining messages, for at most `patience` seconds."""
-        last = self._thread.submit(self._disconnect)
-        wait([last], patience)
+        disconnected = self._thread.submit(self._disconnect)
+        wait([disconnected], timeout=patience)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, do: Callable[[Any], Any]) -> Future[Any] | None:
@@ -112,11 +123,12 @@ class Wakeups:
             return None
 
     def _call(self, do: Callable[[Any], Any]) -> Any:
-        """Returns do(channel). Raises AwayError at once during a pause, and otherwise after one attempt. An open
-        connection gets two attempts, since it may have been closed while idle."""
+        """Returns do(channel). Raises AwayError at once during a pause, and otherwise when the last attempt has failed.
+        An open connection gets two attempts, since it may have been closed while idle; a new one gets one attempt."""
         if time.monotonic() < self._not_before:
             raise AwayError
-        for tries_left in (1, 0) if self._channel is not None else (0,):
+        n_attempts = 1 if self._channel is None else 2
+        for attempt in range(1, n_attempts + 1):
             try:
                 if self._channel is None:
                     self._connection = self.broker.connection(PATIENCE_SECONDS)
@@ -125,14 +137,16 @@ class Wakeups:
                 answer = do(self._channel)
             except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
                 self._disconnect()
-                if not tries_left:
-                    self._wait(error)
+                if attempt == n_attempts:
+                    self._begin_pause(error)
             else:
                 self._pause = FIRST_PAUSE
                 return answer
         raise AwayError
 
-    def _wait(self, error: Exception) -> None:
+    def _begin_pause(self, error: Exception) -> None:
+        """Try no connection until a pause has passed; each pause is twice as long as the one before. A warning is
+        logged at the first pause only."""
         if self._pause == FIRST_PAUSE:
             log.warning("the broker %s does not answer: %s", self.broker.shown, type(error).__name__)
         self._not_before = time.monotonic() + self._pause
@@ -166,7 +180,7 @@ class Listener:
         pause = FIRST_PAUSE
         while not self._end.is_set():
             connection = self._broker.connection(LISTEN_SECONDS, HEARTBEAT_SECONDS)
-            self._is_open = False
+            self._was_open = False
             try:
                 self._listen(connection)
             except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
@@ -174,7 +188,7 @@ class Listener:
             finally:
                 close_quietly(connection)
             # a connection that was open and broke is tried again soon
-            pause = FIRST_PAUSE if self._is_open else min(2 * pause, LONGEST_PAUSE)
+            pause = FIRST_PAUSE if self._was_open else min(2 * pause, LONGEST_PAUSE)
             self._end.wait(pause)
 
     def _listen(self, connection: Connection) -> None:
@@ -188,9 +202,9 @@ class Listener:
             callbacks=[self._hear],
             accept=["json"],
             no_ack=True,
-            on_decode_error=lambda message, error: None,
+            on_decode_error=lambda message, error: None,  # a malformed message is ignored
         ):
-            self._is_open = True
+            self._was_open = True
             self._bell.set()
             while not self._end.is_set():
                 try:
@@ -203,9 +217,11 @@ class Listener:
         from kombu import Queue
 
         # RabbitMQ allows one connection per exclusive queue; Redis keeps queue names, so there the name never changes
-        name = f"{PREFIX}bell.{self._campaign_id}" + ("" if self._broker.is_redis else f".{uuid.uuid4()}")
+        name = f"{PREFIX}bell.{self._campaign_id}"
+        if not self._broker.is_redis:
+            name = f"{name}.{uuid.uuid4()}"
         return Queue(name, exchange(), durable=False, auto_delete=True, exclusive=True)
 
     def _hear(self, body: Any, message: Message) -> None:
-        if type(body) is int and body == self._campaign_id:
+        if type(body) is int and body == self._campaign_id:  # others may write anything; True is no campaign id
             self._bell.set()

@@ -1,4 +1,4 @@
-"""Runs a Celery worker in this process. Each slot is a thread with its own zygote.
+"""Runs a Celery worker in this process. Each slot is a thread with its own zygote, the process that forks its jobs.
 
 Celery hands tokens to the threads of a worker and decides nothing else. The ledger records which job runs, who holds
 its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
@@ -29,7 +29,7 @@ from sciagent.domain.states import JobState
 from sciagent.errors import UsageError
 from sciagent.execution.celery import messages
 from sciagent.execution.celery.messages import PREFIX, TASK, Broker
-from sciagent.execution.celery.wakeups import Wakeups
+from sciagent.execution.celery.wakeups import HEARTBEAT_SECONDS, Wakeups
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
@@ -44,8 +44,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 ANSWER_SECONDS = 30.0  # time limit for each answer of the broker; long, since no user waits for a worker
-SOFT_SECONDS = 30.0
+SOFT_SECONDS = 30.0  # from the second signal to ending the running jobs
 LAST_SECONDS = 10  # from ending the running jobs to ending this process
+JOIN_SECONDS = 10.0  # longest wait for the thread that renews the worker's row
+TIMER_STEP = 2  # of `Ending`: a timer is set
+STOP_STEP = 3  # of `Ending`: running jobs are ended
 
 
 def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> None:
@@ -58,7 +61,10 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
     broker = Broker.parse(broker_url)
     logging.getLogger("celery").setLevel(logging.WARNING)  # otherwise it logs a line for each token
     with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as held:
-        presence = Presence(new, lambda draining: _drain(worker, draining), partial(_wake, new, wakeups))
+        # `worker` is created below; it starts the thread of `presence` when it begins to take tokens
+        presence = Presence(
+            new, on_drain=lambda draining: _drain(worker, draining), on_reap=partial(_wake, new, wakeups)
+        )
         stop = threading.Event()
         thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
         worker = _worker(make_app(broker, new.queues, held), new, Ending(held), thread)
@@ -66,8 +72,8 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
             worker.start()
         finally:
             stop.set()
-            if thread.ident is not None:
-                thread.join(timeout=10)
+            if thread.ident is not None:  # the thread was started
+                thread.join(timeout=JOIN_SECONDS)
         if presence.fault is not None:
             raise presence.fault
 
@@ -84,7 +90,7 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Liv
     """Send tokens to queues with jobs but without tokens, since a broker may have lost them."""
     freed = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
-        depths = workers.queue_depths(connection, [*{*new.queues, *freed}])
+        depths = workers.queue_depths(connection, list(freed.union(new.queues)))
     for name, depth in depths.items():
         if depth and wakeups.waiting(name) == 0:
             wakeups.wake(name, min(depth, new.slots))
@@ -138,19 +144,21 @@ class Ending:
 
         state.should_stop = os.EX_OK
         self._held.finish()
-        self._step = max(2, self._step + 1) if number == signal.SIGQUIT else self._step + 1
-        if self._step == 2:
+        self._step += 1
+        if number == signal.SIGQUIT:  # leaves out the first step, in which running jobs may take any time
+            self._step = max(TIMER_STEP, self._step)
+        if self._step == TIMER_STEP:
             signal.setitimer(signal.ITIMER_REAL, SOFT_SECONDS)
-        elif self._step == 3:
+        elif self._step == STOP_STEP:
             self._held.stop()
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
-        elif self._step > 3:
+        elif self._step > STOP_STEP:
             os._exit(1)
 
 
 class Slots:
     """The slots of a worker. A thread that takes a token runs the most urgent job, then passes the token on. Each
-    has a runner, created at its first token; the owner of its leases is NAME/PROCESS.THREAD."""
+    thread has a runner, created at its first token. The owner of the runner's leases is NAME/PROCESS.THREAD."""
 
     def __init__(self, ledger: Ledger, wakeups: Wakeups, new: NewWorker, scratch: Path) -> None:
         self._ledger = ledger
@@ -170,24 +178,37 @@ class Slots:
             self._wakeups.wake(queue)
             return 0
         try:
-            if (runner := self._runners.get(thread)) is None:
-                owner = f"{self._new.name}/{os.getpid()}.{threading.get_native_id()}"
-                runner = Runner(self._ledger, owner, self._new.queues, self._scratch, registered=self._new)
-                self._runners[thread] = runner
-            ran = runner.run_next()
-            for campaign_id in runner.campaigns if ran else ():
-                self._wakeups.tell(campaign_id)
-            if ran and self._wakeups.waiting(queue) == 0:
-                with self._ledger.read() as connection:
-                    more = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
-                if more:
-                    self._wakeups.wake(queue)
-            return ran
+            runner = self._runner_of(thread)
+            n_jobs = runner.run_next()
+            if n_jobs:
+                for campaign_id in runner.campaigns:
+                    self._wakeups.tell(campaign_id)
+                self._pass_on_token(queue)
+            return n_jobs
         except Exception:  # a fault of one job must not end the worker; the job's lease expires and it is queued again
             log.exception("%s: the slot is made anew", self._new.name)
-            if (broken := self._runners.pop(thread, None)) is not None:
-                broken.close()
+            broken_runner = self._runners.pop(thread, None)
+            if broken_runner is not None:
+                broken_runner.close()
             return 0
+
+    def _runner_of(self, thread: int) -> Runner:
+        """Returns the runner of the current thread, which has this id. A missing runner is created."""
+        runner = self._runners.get(thread)
+        if runner is None:
+            owner = f"{self._new.name}/{os.getpid()}.{threading.get_native_id()}"
+            runner = Runner(self._ledger, owner, self._new.queues, self._scratch, registered=self._new)
+            self._runners[thread] = runner
+        return runner
+
+    def _pass_on_token(self, queue: str) -> None:
+        """Send a token to the queue if it has jobs but no token."""
+        if self._wakeups.waiting(queue) != 0:
+            return
+        with self._ledger.read() as connection:
+            has_jobs = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
+        if has_jobs:
+            self._wakeups.wake(queue)
 
     def finish(self) -> None:
         """Take no more jobs; running jobs may finish."""
@@ -202,7 +223,8 @@ class Slots:
 
     def close(self) -> None:
         while self._runners:
-            self._runners.popitem()[1].close()
+            _, runner = self._runners.popitem()
+            runner.close()
 
 
 def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
@@ -215,7 +237,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
     app.conf.update(
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
-        broker_heartbeat=20,
+        broker_heartbeat=HEARTBEAT_SECONDS,
         broker_transport="sciagent.execution.celery.worker:Transport" if broker.is_redis else None,
         broker_transport_options=broker.transport_options(ANSWER_SECONDS),
         broker_url=broker.url,
@@ -264,12 +286,12 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
         handle = super().create_task_handler(*args, **options)
-        known = {queue.name.removeprefix(PREFIX) for queue in self.app.amqp.queues.consume_from.values()}
+        own_queues = {queue.name.removeprefix(PREFIX) for queue in self.app.amqp.queues.consume_from.values()}
 
         def receive(message: Message) -> None:
             try:
                 queue = messages.queue_named(message)
-                if queue not in known:
+                if queue not in own_queues:
                     raise ValueError("it names a queue of others")
             except ValueError as error:
                 log.warning("a message was refused: %s", error)

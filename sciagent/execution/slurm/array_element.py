@@ -19,7 +19,7 @@ from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
 
 LINGER_SECONDS = 5.0  # wait for more jobs, since starting another element takes longer
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.25  # between looks for further jobs
 
 
 class ElementTask(BaseModel):
@@ -36,7 +36,7 @@ class ElementTask(BaseModel):
     seconds: float
     """Usable wall time of the element, in seconds."""
     margin: float
-    """Safety factor: a further job is expected to take at most the remaining time divided by it."""
+    """Safety factor: a further job is taken only if its expected time is at most the remaining time / margin."""
     memory_mb: int
     """Largest memory that a further job may request, in MB."""
 
@@ -71,14 +71,15 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
 
     signal.signal(signal.SIGTERM, on_term)
     try:
-        ran = runner.run_reserved(element.jobs, element.name)
-        if not ran and runner.cannot:
+        n_jobs = runner.run_reserved(element.jobs, element.name)
+        if not n_jobs and runner.cannot:
             raise SlurmError(f"cannot run its jobs on {socket.gethostname()}: {runner.cannot}")
-        idle = time.monotonic()
-        while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
-            if more := runner.run_next((until - time.monotonic()) / element.margin):
-                ran = ran + more
-                idle = time.monotonic()
-        return ran
+        last_work = time.monotonic()
+        while time.monotonic() - last_work < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
+            n_further_jobs = runner.run_next(seconds=(until - time.monotonic()) / element.margin)
+            if n_further_jobs:
+                n_jobs += n_further_jobs
+                last_work = time.monotonic()
+        return n_jobs
     finally:
         runner.close()

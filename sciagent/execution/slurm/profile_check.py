@@ -15,7 +15,7 @@ from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, ch
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
-_LARGEST = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)
+_MAX_ARRAY_SIZE = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
@@ -53,7 +53,7 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
     slurm = Slurm(site)
     faults = []
     partitions = []
-    if not _writable(Path(site.spool)):
+    if not _is_writable(Path(site.spool)):
         faults.append(f"spool: {site.spool} cannot be written here")
     try:
         for name in COMMANDS:
@@ -61,9 +61,9 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
         slurm.passed_variables()
         partitions = _partition_statuses(slurm.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
         faults += _differences(site, {status.name: status for status in partitions})
-        largest = _LARGEST.search(slurm.run("scontrol", "show", "config").stdout)
-        if largest and site.max_array > int(largest[1]):
-            faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
+        max_array_size = _MAX_ARRAY_SIZE.search(slurm.run("scontrol", "show", "config").stdout)
+        if max_array_size and site.max_array > int(max_array_size[1]):
+            faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {max_array_size[1]}")
     except SlurmError as error:
         faults.append(str(error))
     request = None
@@ -83,36 +83,38 @@ def _partition_statuses(sinfo_output: str) -> list[PartitionStatus]:
     largest: dict[str, PartitionStatus] = {}
     for line in sinfo_output.splitlines():
         parts = line.strip().split("|")
-        if len(parts) != 6:
+        if len(parts) != _FORMAT.count("|") + 1:  # a warning, not a line in our format
             continue
         name, state, limit, cores, memory, generic = parts
         old = largest.get(name)
         largest[name] = PartitionStatus(
             name,
-            state == "up",
-            minutes(limit),
-            max(_leading(memory), old.memory_mb if old else 0),
-            max(_leading(cores), old.cores if old else 0),
-            max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
+            up=state == "up",
+            minutes=minutes(limit),
+            memory_mb=max(_leading_number(memory), old.memory_mb if old else 0),
+            cores=max(_leading_number(cores), old.cores if old else 0),
+            gpus=max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
         )
     return list(largest.values())
 
 
 def minutes(limit: str) -> int | None:
     """Minutes of a time limit as sinfo shows it, [days-][hours:]minutes:seconds; None without a limit."""
-    if not (parts := _TIME.fullmatch(limit)):
+    match = _TIME.fullmatch(limit)
+    if match is None:
         return None
-    days, hours, whole, _ = (int(group or 0) for group in parts.groups())
-    return (days * 24 + hours) * 60 + whole
+    days, hours, whole_minutes, _ = (int(group or 0) for group in match.groups())
+    return (days * 24 + hours) * 60 + whole_minutes
 
 
-def _leading(text: str) -> int:
+def _leading_number(text: str) -> int:
     """The number at the beginning of a text such as `4000+`, which means 4000 or more; 0 without one."""
     digits = re.match(r"\d+", text)
     return int(digits[0]) if digits else 0
 
 
 def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> Iterator[str]:
+    """Yields one line per value of the profile that the cluster's partition does not allow. partitions: by name."""
     for partition in site.partitions:
         name = f"partition {partition.name}"
         status = partitions.get(partition.name)
@@ -124,11 +126,13 @@ def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> I
         if status.minutes is not None and partition.max_minutes > status.minutes:
             yield f"{name}: max_minutes is {partition.max_minutes}, and Slurm allows {status.minutes}"
         for amount in ("memory_mb", "cores", "gpus"):
-            if (most := getattr(partition, f"max_{amount}")) > (largest := getattr(status, amount)):
-                yield f"{name}: max_{amount} is {most}, and its largest node has {largest}"
+            limit = getattr(partition, f"max_{amount}")
+            largest = getattr(status, amount)
+            if limit > largest:
+                yield f"{name}: max_{amount} is {limit}, and its largest node has {largest}"
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     """Whether this process may write to the folder, or to its nearest existing parent."""
     while not folder.exists():
         folder = folder.parent

@@ -85,7 +85,8 @@ def key_of(option: str) -> str:
 def _not_reserved(value: str) -> str:
     """Refuse reserved options and their prefixes, since sbatch accepts a prefix as the whole option."""
     key = key_of(value)
-    if taken := [name for name in RESERVED if name.startswith(key)]:
+    taken = [name for name in RESERVED if name.startswith(key)]
+    if taken:
         short = "" if key in taken else f", for it is short for --{taken[0]}"
         raise fault(f"--{key} cannot be given here{short}", "sciagent sets it, or relies on how it stands")
     return value
@@ -143,6 +144,10 @@ class Memory(Profile):
     minimum_mb: Whole = Field(default=500, ge=1, le=MAX_MEMORY_MB, description="No job asks for less.")
 
 
+_MINIMUM_OF_LIMIT = {"max_minutes": "wall.minimum_minutes", "max_memory_mb": "memory.minimum_mb"}
+"""For each limit of a partition, the key of the least amount that sciagent requests."""
+
+
 class SiteProfile(Profile):
     """The profile of a cluster, for one user."""
 
@@ -182,12 +187,19 @@ class SiteProfile(Profile):
             for place, partition in enumerate(self.partitions):
                 if partition.name in names[:place]:
                     faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
-                for key, least in (("max_minutes", "wall.minimum_minutes"), ("max_memory_mb", "memory.minimum_mb")):
-                    if getattr(partition, key) < (minimum := attrgetter(least)(self)):
-                        faults.add(("partitions", place, key), f"is below {least} ({minimum}); no job could go there")
-            ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
+                for limit, minimum_key in _MINIMUM_OF_LIMIT.items():
+                    minimum = attrgetter(minimum_key)(self)
+                    if getattr(partition, limit) < minimum:
+                        message = f"is below {minimum_key} ({minimum}); no job could go there"
+                        faults.add(("partitions", place, limit), message)
+            sbatch_options = []  # options of sbatch that a job's needs set
+            if any(partition.max_gpus for partition in self.partitions):
+                sbatch_options.append("gres")
+            if self.licences:
+                sbatch_options.append("licenses")
             for place, option in enumerate(self.options):
-                if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
+                taken = [name for name in sbatch_options if name.startswith(key_of(option))]
+                if taken:
                     faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
             for place, variable in enumerate(self.pass_environment):
                 if variable in self.environment:
@@ -258,25 +270,32 @@ def choose_partition(site: SiteProfile, need: Need) -> ResourceRequest:
     minutes = wall_minutes(site, need.seconds)
     memory = memory_mb(site, need.memory_mb)
     for name, n in need.licences:
-        if n > (most := site.licences.get(name, 0)):
+        most = site.licences.get(name, 0)
+        if n > most:
             raise NoPartitionError(
                 f"{site.site} has {most or 'no'} {name}, and a job needs {n}; name it among the licences of the "
                 "profile, if the cluster counts it"
             )
     for partition in site.partitions:
-        small = (
-            minutes <= partition.max_minutes and memory <= partition.max_memory_mb and need.cores <= partition.max_cores
-        )
-        if small and need.gpus <= partition.max_gpus:
+        has_time_and_memory = minutes <= partition.max_minutes and memory <= partition.max_memory_mb
+        has_processors = need.cores <= partition.max_cores and need.gpus <= partition.max_gpus
+        if has_time_and_memory and has_processors:
             return ResourceRequest(partition, minutes, memory, need.cores, need.gpus, need.licences)
-    gpus = any(partition.max_gpus for partition in site.partitions) or need.gpus
-    limits = "; ".join(
-        f"{partition.name}: {partition.max_minutes} minutes, {partition.max_memory_mb} MB, {partition.max_cores} cores"
-        + (f", {partition.max_gpus} GPUs" if gpus else "")
-        for partition in site.partitions
-    )
-    asked = f"{minutes} minutes, {memory} MB and {need.cores} cores" + (f" and {need.gpus} GPUs" if need.gpus else "")
+    asked = f"{minutes} minutes, {memory} MB and {need.cores} cores"
+    if need.gpus:
+        asked += f" and {need.gpus} GPUs"
     raise NoPartitionError(
-        f"no partition of {site.site} holds {asked} ({limits}); "
+        f"no partition of {site.site} holds {asked} ({_listed_limits(site, need)}); "
         "lower the job's limits, or add a larger partition to the profile"
     )
+
+
+def _listed_limits(site: SiteProfile, need: Need) -> str:
+    """The limits of all partitions, for a message. GPUs are listed if the job or a partition has some."""
+    shows_gpus = need.gpus or any(partition.max_gpus for partition in site.partitions)
+    limits = []
+    for partition in site.partitions:
+        time_and_memory = f"{partition.max_minutes} minutes, {partition.max_memory_mb} MB"
+        gpus = f", {partition.max_gpus} GPUs" if shows_gpus else ""
+        limits.append(f"{partition.name}: {time_and_memory}, {partition.max_cores} cores{gpus}")
+    return "; ".join(limits)

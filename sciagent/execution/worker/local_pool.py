@@ -19,6 +19,7 @@ from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
+JOIN_SECONDS = 10.0  # longest wait for each slot's thread to end
 SWITCH_SECONDS = 0.0005  # after which a waiting slot's thread gets the interpreter lock
 
 Jobs = tuple[ClaimedJob, ...]
@@ -33,7 +34,7 @@ class Completed(NamedTuple):
     slots: int
     """Number of slots that the call took."""
     interrupted: bool = False
-    """Whether their process was ended because one of them was cancelled, or its lease was lost."""
+    """Whether the jobs' process was ended because one of the jobs was cancelled, or its lease was lost."""
 
 
 @dataclass(eq=False)
@@ -72,21 +73,27 @@ class LocalPool:
 
     @property
     def free(self) -> int:
+        """Number of slots that no call takes."""
         return max(0, self.slots - self._taken)
 
     @property
     def waiting_room(self) -> int:
         """Number of further calls that may wait, at most one per slot. 0 while there are more workers than slots, or
         while a job takes several slots, since an idle worker would begin at once."""
+        has_spare_workers = len(self._threads) > self.slots
+        has_wide_jobs = self._taken != self.running
+        if has_spare_workers or has_wide_jobs:
+            return 0
         room = min(self.slots, 2 * self.slots - self.running)
-        return max(0, room) if len(self._threads) <= self.slots and self._taken == self.running else 0
+        return max(0, room)
 
     def submit(self, jobs: Jobs, request: Request) -> None:
         """Run the request of these jobs when a worker is free. Returns at once."""
-        self._count(request.limits.threads, 1)
+        self._count(request.limits.threads, change=1)
         if len(self._threads) < min(self.running, self.slots):  # processes are started when there is work for them
-            self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
-            self._threads[-1].start()
+            thread = threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         call = _Call(jobs, request)
         call.held = self._renewer.hold([job.claim for job in jobs], call.end)
         self._inbox.put(call)
@@ -95,9 +102,12 @@ class LocalPool:
         """Take back the jobs that no worker has begun."""
         recalled = []
         with contextlib.suppress(queue.Empty):
-            while (call := self._inbox.get_nowait()) is not None:
+            while True:
+                call = self._inbox.get_nowait()
+                if call is None:  # the mark of `close`
+                    break
                 self._renewer.release(call.held)
-                self._count(call.request.limits.threads, -1)
+                self._count(call.request.limits.threads, change=-1)
                 recalled.append(call.jobs)
         return recalled
 
@@ -106,10 +116,11 @@ class LocalPool:
         if self.completed.empty():
             return None
         done = self.completed.get()
-        self._count(done.slots, -1)
+        self._count(done.slots, change=-1)
         return done
 
     def _count(self, slots: int, change: int) -> None:
+        """Add (change 1) or remove (change -1) a call that takes this number of slots."""
         self.running = self.running + change
         self._taken = self._taken + change * slots
 
@@ -125,12 +136,13 @@ class LocalPool:
             self._inbox.put(None)
         self.kill()
         for thread in self._threads:
-            thread.join(timeout=10)
+            thread.join(timeout=JOIN_SECONDS)
         for worker in self._workers:
             worker.close()
         self._renewer.close()
 
     def _serve(self) -> None:
+        """Run calls in one worker process until `close` sends None. One thread per slot does this."""
         worker: Worker | None = None
         while (call := self._inbox.get()) is not None:
             try:
@@ -142,8 +154,8 @@ class LocalPool:
             except Exception as error:  # noqa: BLE001 - every error must reach the driver
                 results = _lost(call, f"{type(error).__name__}: {error}")
             self._renewer.release(call.held)
-            gone = bool(call.held.gone)
-            self.completed.put(Completed(call.jobs, results, call.request.limits.threads, gone))
+            interrupted = bool(call.held.gone)
+            self.completed.put(Completed(call.jobs, results, call.request.limits.threads, interrupted))
             self._bell.set()
 
 

@@ -1,7 +1,8 @@
 """Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message.
 
-A long verification has checkpoints. Each attempt has its own folder, which starts as a copy of the previous attempt's.
-A worker that lost its lease and still writes changes only its own files.
+A long verification has checkpoints. Each attempt has its own folder, which starts as a copy of the previous attempt's
+folder. A worker that lost its lease and still writes changes only its own files. The fence of an attempt is a number
+that grows with each claim of the job.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ def folder_of(scratch: Path, evidence_key: str, fence: int) -> Path:
     home = home_of(scratch, evidence_key)
     folder = home / f"fence-{fence}"
     fences = [int(path.name.removeprefix("fence-")) for path in home.glob("fence-*")]
-    before = max((number for number in fences if number < fence), default=None)
-    if before is not None and not folder.exists():
+    earlier_fences = [number for number in fences if number < fence]
+    if earlier_fences and not folder.exists():
         partial = home / f".{folder.name}"
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(home / f"fence-{before}", partial, symlinks=True)
+        shutil.copytree(home / f"fence-{max(earlier_fences)}", partial, symlinks=True)
         partial.rename(folder)  # only a complete copy gets the final name
     return folder
 
@@ -127,7 +128,9 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
         .select_from(t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id))
         .where(among(connection, j.id, [claim.job_id for claim in claims]))
     )
-    rows = {row.id: row for row in connection.execute(query).all()} if claims else {}
+    if not claims:
+        return []
+    rows = {row.id: row for row in connection.execute(query).all()}
     asked = []
     for claim in claims:
         row = rows[claim.job_id]
@@ -150,7 +153,7 @@ class Tasks:
     """The tasks of the rungs that a worker runs. A task is created again only if its rung changed in the ledger."""
 
     def __init__(self) -> None:
-        self._tasks: dict[int, tuple[Any, Task]] = {}
+        self._tasks: dict[int, tuple[Any, Task]] = {}  # (definition in the ledger, task) by rung
 
     def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
         """Returns the claimed jobs in the order given, each with a verifier created in this process. Raises CannotError
@@ -166,9 +169,11 @@ class Tasks:
         return jobs
 
     def _task(self, row: Any) -> Task:
-        version = (row.verifier, row.verifier_version, row.settings_hash, row.request)
-        if row.rung_id in self._tasks and self._tasks[row.rung_id][0] == version:
-            return self._tasks[row.rung_id][1]
+        rung_definition = (row.verifier, row.verifier_version, row.settings_hash, row.request)
+        if row.rung_id in self._tasks:
+            earlier_definition, earlier_task = self._tasks[row.rung_id]
+            if earlier_definition == rung_definition:
+                return earlier_task
         try:
             settings = row.request["settings"]
             limits = Limits(**row.request["limits"])
@@ -181,13 +186,12 @@ class Tasks:
             raise CannotError(f"{row.verifier} does not take the settings in the ledger: {error}") from error
         if missing is not None:
             raise CannotError(f"{row.verifier}: {missing}")
-        here = (verifier.version, verifier.settings_hash)
-        if here != (row.verifier_version, row.settings_hash):
+        if (verifier.version, verifier.settings_hash) != (row.verifier_version, row.settings_hash):
             raise CannotError(
-                f"{row.verifier} is version {here[0]} here, the campaign {row.name} goes by version "
+                f"{row.verifier} is version {verifier.version} here, the campaign {row.name} goes by version "
                 f"{row.verifier_version} or other defaults; install the same sciagent and plug-ins everywhere"
             )
         needs = dict(row.request.get("resources", {}))
         task = Task(row.campaign_id, row.rung_id, verifier, settings, limits, needs)
-        self._tasks[row.rung_id] = version, task
+        self._tasks[row.rung_id] = (rung_definition, task)
         return task

@@ -1,7 +1,8 @@
 """Shows that a worker lives: keeps its row in the ledger, renews the leases of its jobs, and takes back jobs of dead
 workers.
 
-The renewer is a thread. It also ends jobs that were cancelled or lost their lease.
+`Presence` keeps the row and takes jobs back. `LeaseRenewer` is a thread that renews leases; it also ends jobs that were
+cancelled or lost their lease.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between steps
+ALIVE_SECONDS = SEEN_SECONDS / 5  # between updates of the worker's row, of which several may fail
 REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
 
 
@@ -46,7 +48,7 @@ class Presence:
         self._on_drain = on_drain
         self._on_reap = on_reap
         self._registered = False
-        self._seen_at = -SEEN_SECONDS
+        self._seen_at = -SEEN_SECONDS  # long ago, so that the first step does everything
         self._reaped_at = -SEEN_SECONDS
 
     def serve(self, ledger: Ledger, stop: threading.Event) -> None:
@@ -59,14 +61,15 @@ class Presence:
                 stop.set()
                 return
             except Exception as error:  # noqa: BLE001  a fault of the ledger may be temporary
-                log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
+                first_line = str(error).split("\n", 1)[0]
+                log.warning("the ledger is away: %s", first_line[:200])
             stop.wait(LOOK_SECONDS)
         self.leave(ledger)
 
     def step(self, ledger: Ledger) -> None:
         """Update the worker's row and take back jobs of dead workers, each if it is due."""
         now = time.monotonic()
-        if now - self._seen_at > SEEN_SECONDS / 5:
+        if now - self._seen_at > ALIVE_SECONDS:
             with ledger.begin() as connection:
                 if not self._registered:
                     workers.register(connection, self._new)
@@ -101,7 +104,8 @@ def reap(ledger: Ledger) -> list[LiveAttempt]:
 
 
 CANCELLED_LOOK_SECONDS = 1.0  # between checks for cancelled jobs
-BEAT_SECONDS = leases.LEASE_SECONDS / 4
+BEAT_SECONDS = leases.LEASE_SECONDS / 4  # between renewals of the leases
+JOIN_SECONDS = 30.0  # longest wait for the renewer, which may be waiting for the database
 
 
 @dataclass(eq=False)
@@ -140,30 +144,32 @@ class LeaseRenewer:
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=JOIN_SECONDS)
 
     def _keep(self) -> None:
-        last = time.monotonic()
+        """Renew leases and end jobs that were cancelled or lost their lease, until `close`."""
+        renewed_at = time.monotonic()
         while not self._stop.wait(min(CANCELLED_LOOK_SECONDS, BEAT_SECONDS)):
             with self._lock:
-                mine = set(self._held)
-            claims = list(chain.from_iterable(held.claims for held in mine))
+                held_jobs = set(self._held)
+            claims = list(chain.from_iterable(held.claims for held in held_jobs))
             if not claims:
                 continue
             try:
-                if time.monotonic() - last >= BEAT_SECONDS:
+                if time.monotonic() - renewed_at >= BEAT_SECONDS:
                     with self._ledger.begin() as connection:
                         leases.heartbeat(connection, claims)
-                    last = time.monotonic()
+                    renewed_at = time.monotonic()
                 with self._ledger.read() as connection:
                     gone = leases.not_mine(connection, claims)
             except LedgerAwayError:
                 continue  # the next round tries again
             except LedgerReplacedError:  # no result can be written any more
-                for held in mine:
+                for held in held_jobs:
                     held.end()
                 continue
-            for held in mine if gone else ():
-                if lost := {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}:
+            for held in held_jobs:
+                lost = {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}
+                if lost:
                     held.gone.update(lost)
                     held.end()

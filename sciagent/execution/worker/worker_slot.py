@@ -1,4 +1,7 @@
-"""A slot of a worker: claims a job from the ledger, runs it in its own process, and writes the result."""
+"""A slot of a worker: claims a job from the ledger, runs it in its own process, and writes the result.
+
+The module also chooses the GPUs that a job may see, and tries again while the ledger or a disk does not answer.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ from sciagent.store.job_queue.workers import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
 
 log = logging.getLogger(__name__)
-MAX_PAUSE = 5.0  # seconds between tries while the database is away
+FIRST_PAUSE = 0.1  # seconds before the second try while the database is away; each further pause is twice as long
+MAX_PAUSE = 5.0  # longest pause, in seconds
 
 T = TypeVar("T")
 
@@ -58,14 +62,16 @@ def patiently(
 ) -> T:
     """Returns work(), which is called again while it raises an error of `away`. Raises that error once `stop` is set.
     Always raises FileNotFoundError, since a missing file does not come back. what: name of the resource, in the log."""
-    pause = 0.1
+    pause = FIRST_PAUSE
     while True:
         try:
             return work()
         except away as error:
-            if isinstance(error, FileNotFoundError) or (stop is not None and stop.is_set()):
+            is_stopped = stop is not None and stop.is_set()
+            if is_stopped or isinstance(error, FileNotFoundError):
                 raise
-            log.warning("%s is away, trying again in %.1f s: %s", what, pause, str(error).split("\n", 1)[0][:200])
+            first_line = str(error).split("\n", 1)[0]
+            log.warning("%s is away, trying again in %.1f s: %s", what, pause, first_line[:200])
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(2 * pause, MAX_PAUSE)
 
@@ -120,9 +126,9 @@ class Runner:
         return self._claim_and_run(claim)
 
     def run_reserved(self, job_ids: Sequence[int], name: str) -> int:
-        """Run those of the jobs of one rung that are still reserved for the array element `name`, in one call. Returns
-        the number of jobs run. Jobs that cannot run here stay reserved, so that the controller counts a failed element.
-        """
+        """Run the given jobs in one call, and return the number of jobs run. Jobs that are no longer reserved for the
+        array element `name` are left out. Jobs that cannot run here stay reserved, so that the controller counts a
+        failed element. job_ids: jobs of one rung."""
         reserved = partial(external_jobs.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
         self._element = name
         try:
@@ -132,8 +138,9 @@ class Runner:
 
     @property
     def cannot(self) -> str:
-        """The reason why this worker cannot run the jobs of a rung; empty if it could run all that it met."""
-        return next(iter(self._cannot.values()), "")
+        """Why this worker cannot run the jobs of the first rung that it refused; empty if it refused none."""
+        reasons = list(self._cannot.values())
+        return reasons[0] if reasons else ""
 
     def stop(self) -> None:
         """End the running jobs and take no more. Another worker resumes them from their checkpoints."""
@@ -192,36 +199,40 @@ class Runner:
     def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
         """GPUs of jobs in one process, for CUDA_VISIBLE_DEVICES. On a cluster: the first GPUs given to this process."""
         if self._registered is None:
-            given = jobs[0].task.needs.get(GPU, 0)
-            return visible_gpus(given, range(given))
-        held = list(chain.from_iterable(job.claim.gpus for job in jobs))
-        return visible_gpus(self._registered.resources.get(GPU, 0), held)
+            n_gpus = jobs[0].task.needs.get(GPU, 0)
+            return visible_gpus(n_gpus, held=range(n_gpus))
+        held_gpus = list(chain.from_iterable(job.claim.gpus for job in jobs))
+        return visible_gpus(self._registered.resources.get(GPU, 0), held=held_gpus)
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: RenewedLeases) -> None:
         """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
         computed result is lost."""
-        files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")
-        ended = bool(held.gone) or self._stop.is_set()
-        done = [JobResult(*parts, ended) for parts in zip(jobs, results, files, strict=True)]
+        stored = patiently(lambda: store_files(self._ledger, results), away=(OSError,), what="the folder of artifacts")
+        interrupted = bool(held.gone) or self._stop.is_set()
+        job_results = [
+            JobResult(job, result, artifacts, interrupted)
+            for job, result, artifacts in zip(jobs, results, stored, strict=True)
+        ]
 
         def write() -> dict[int, JobEnding]:
             with self._ledger.begin() as connection:
-                return complete(connection, done)
+                return complete(connection, job_results)
 
         endings = patiently(write)
-        for result in done:
-            finding = result.result.finding
-            job_id = result.job.claim.job_id
-            event = "ended"
-            late = ""
-            if job_id not in endings:
-                event = "refused"
-                late = "; refused, for somebody else had taken over"
-            about = self._about(result.job, event)
-            about |= {"outcome": str(finding.outcome), "seconds": round(result.result.wall_seconds, 3)}
-            reason = f" ({finding.reason})" if finding.reason else ""
-            log.info("job %d: %s%s%s", job_id, finding.outcome, reason, late, extra={"about": about})
+        for job_result in job_results:
+            self._log_ending(job_result, written=job_result.job.claim.job_id in endings)
         drop_checkpoints(scratch_of(self._ledger.artifacts), endings.values())
+
+    def _log_ending(self, job_result: JobResult, written: bool) -> None:
+        """Log the outcome of a job. written: whether the ledger took the result, as it does under a valid lease."""
+        finding = job_result.result.finding
+        about = self._about(job_result.job, "ended" if written else "refused")
+        about["outcome"] = str(finding.outcome)
+        about["seconds"] = round(job_result.result.wall_seconds, 3)
+        reason = f" ({finding.reason})" if finding.reason else ""
+        late = "" if written else "; refused, for somebody else had taken over"
+        job_id = job_result.job.claim.job_id
+        log.info("job %d: %s%s%s", job_id, finding.outcome, reason, late, extra={"about": about})
 
     def _about(self, job: ClaimedJob, event: str) -> dict[str, object]:
         """Fields of a log record, for programs that read logs."""
@@ -237,11 +248,10 @@ class Runner:
             with self._ledger.begin() as connection:
                 ended = give_back(connection, claims)
                 if self._element:
-                    left = [claim.job_id for claim in claims if claim.job_id not in ended]
-                    external_jobs.reserve_for(connection, dict.fromkeys(left, self._element))
-                for rung_id, campaign_id in offers.campaigns_by_rung(
-                    connection, [claim.job_id for claim in claims]
-                ).items():
+                    queued_ids = [claim.job_id for claim in claims if claim.job_id not in ended]
+                    external_jobs.reserve_for(connection, dict.fromkeys(queued_ids, self._element))
+                campaigns_by_rung = offers.campaigns_by_rung(connection, [claim.job_id for claim in claims])
+                for rung_id, campaign_id in campaigns_by_rung.items():
                     self._cannot[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
                     campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
@@ -251,8 +261,9 @@ class Runner:
 
 def check_gpus(gpus: int) -> None:
     """Raises UsageError if CUDA_VISIBLE_DEVICES is set and names fewer GPUs than `gpus`."""
-    if gpus and (own := _own_gpus()) is not None and gpus > len(own):
-        raise UsageError(f"{gpus} GPUs, and CUDA_VISIBLE_DEVICES names {len(own)}")
+    own_gpus = _own_gpus()
+    if gpus and own_gpus is not None and gpus > len(own_gpus):
+        raise UsageError(f"{gpus} GPUs, and CUDA_VISIBLE_DEVICES names {len(own_gpus)}")
 
 
 def visible_gpus(gpus: int, held: Sequence[int]) -> str | None:
@@ -262,8 +273,9 @@ def visible_gpus(gpus: int, held: Sequence[int]) -> str | None:
     """
     if not gpus:
         return None
-    own = _own_gpus()
-    return ",".join(str(i) if own is None else own[i] for i in held)
+    own_gpus = _own_gpus()
+    names = [str(i) for i in held] if own_gpus is None else [own_gpus[i] for i in held]
+    return ",".join(names)
 
 
 def _own_gpus() -> list[str] | None:
