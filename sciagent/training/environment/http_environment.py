@@ -177,7 +177,7 @@ class _Guard:
     def _fault(self, headers: Headers, method: str) -> tuple[int, str] | None:
         """Returns the status and the reason of a refusal; None if the request is served."""
         address = headers.get("host", "")
-        host = address.rpartition(":")[0] or address
+        host = _without_port(address)
         if self._hosts and host.strip("[]") not in self._hosts:
             return 403, f"the host {shown(host)} is not served here; it is {' or '.join(self._hosts)}"
         for origin in headers.getlist("origin"):
@@ -194,6 +194,13 @@ class _Guard:
         if method not in READING_METHODS and content_type != JSON_TYPE:
             return 415, f"send JSON, with the header Content-Type: {JSON_TYPE}; this is {shown(content_type)}"
         return None
+
+
+def _without_port(address: str) -> str:
+    """Returns the host of a header `Host`; an IPv6 address keeps its brackets, and its colons begin no port."""
+    if address.endswith("]"):
+        return address
+    return address.rpartition(":")[0] or address
 
 
 def refusal(status: int, message: str) -> Response:
