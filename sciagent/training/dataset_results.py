@@ -1,6 +1,6 @@
 """The answers of `sciagent dataset build` and `sciagent dataset export`, and the check of their output folder.
 
-A watermark is the number of the last piece of evidence that was read.
+A watermark numbers the evidence of a ledger in the order in which it was committed.
 """
 
 from __future__ import annotations

@@ -155,9 +155,10 @@ def _check_charges(parts: Draft, faults: Faults) -> None:
 
 
 def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
-    """Adds a fault if no rung has this label. loc: its place; a label below `budget` is a key."""
+    """Adds a fault if no rung has this label. loc: the label's place in the file; below `budget`, a label is a key."""
     labels = [label for label in parts.labels if label]
-    labels += [rung.rung for rung in parts.controls.values()] if loc[0] == "budget" else []
+    if loc[0] == "budget":  # the budget may limit controls too
+        labels += [rung.rung for rung in parts.controls.values()]
     if name not in labels and None not in parts.labels:
         message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
         hint = ", ".join(labels) or "none"
@@ -210,14 +211,14 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 
 def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
+    """Adds a fault for a weekly limit without an end: the scheduler `priced` would take one week's slots for all."""
     if parts.scheduler is not PricedSpec or parts.budget is None or parts.budget.until is not None:
         return
-    taken = set[str]()
+    resources = set[str]()  # that rungs of the laboratory take
     for rung in parts.ladder.values():
         if rung.lab is not None:
-            taken |= rung.lab.cost.total().keys()
-    endless = sorted(taken & set(parts.budget.rates()))
+            resources.update(rung.lab.cost.total())
+    endless = sorted(resources & set(parts.budget.rates()))
     if endless:
         name = endless[0]
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
@@ -266,10 +267,12 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
 def _check_skipping(
     parts: Draft, place: int, prop: DerivedProperty, ladder: Sequence[RungSpec], faults: Faults
 ) -> None:
-    """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
-    one."""
+    """Adds a fault if an objective or a gate needs a derived property of several paid rungs, and the scheduler may skip
+    one of these rungs."""
     paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
-    used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
+    used = {objective.property for objective in parts.objectives.values()}
+    for rung in ladder:
+        used.update(rung.gate)
     scheduler = parts.scheduler
     if scheduler is None or not scheduler.may_skip:
         return
@@ -288,6 +291,10 @@ def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: F
 
 
 def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:
+    """Adds a fault for an objective that is stated twice, or whose property no rung up to the terminal one measures.
+
+    derived: names of the derived properties that are known.
+    """
     seen: dict[str, int] = {}
     for i, objective in parts.objectives.items():
         first = seen.setdefault(objective.property, i)
@@ -332,6 +339,7 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
 
 
 def _measured(rungs: Iterable[RungSpec]) -> set[str]:
+    """Returns the properties that the rungs measure."""
     names = set[str]()
     for rung in rungs:
         names.update(rung.measured())
@@ -348,11 +356,12 @@ def _label(item: Any) -> str | None:
 
 
 def _stated(item: Any, key: str) -> Any:
-    """Returns the value of a key of a rung, valid or not."""
+    """Returns the value of a key of a rung, valid or not; None if it is not stated."""
     return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
 
 
 def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """Returns the list under a key; empty if there is no list."""
     value = data.get(key)
     return value if isinstance(value, list | tuple) else ()
 

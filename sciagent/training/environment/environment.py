@@ -74,7 +74,7 @@ class RewardReader:
         """
         built = self._built
         with built.ledger.read() as connection:
-            as_of = read_watermark(connection) + 1  # evidence below this watermark counts
+            as_of = read_watermark(connection) + 1  # turns before this watermark count, so that the newest do
             episode = episodes.by_number(connection, built.row.id, number)
             if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
@@ -97,8 +97,8 @@ class RewardReader:
         return _rewarded(episode, group.number, outcome, rewarded_turns, alone)
 
     def _law_of(self, connection: Connection, as_of: int) -> RewardLaw | None:
-        """Returns the law that values unsettled candidates; None if there is none. as_of: only evidence below this
-        watermark counts."""
+        """Returns the law that values unsettled candidates; None if there is none. as_of: the watermark at which
+        it values them."""
         spec = self._spec
         if spec.unsettled == "settled":
             return None
