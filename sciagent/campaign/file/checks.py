@@ -97,7 +97,8 @@ def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec
     """Returns the valid rungs that decide, and the valid controls, by position in the file."""
     valid = _valid_parts(RungSpec, ladder, base)
     deciding = {i: rung for i, rung in valid.items() if not rung.control}
-    return deciding, {i: rung for i, rung in valid.items() if rung.control}
+    controls = {i: rung for i, rung in valid.items() if rung.control}
+    return deciding, controls
 
 
 def default_terminal(ladder: Sequence[Any]) -> str | None:
@@ -166,6 +167,7 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a label of two rungs, for a verifier of another subject, and for a misplaced inline rung."""
     for i, label in enumerate(parts.labels):
         if label is None:
             continue
@@ -200,6 +202,7 @@ def _check_inline(parts: Draft, faults: Faults) -> None:
 
 
 def _check_terminal(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a terminal rung that does not exist, and for each rung after the terminal one."""
     if parts.terminal is not None:
         _check_label(parts.terminal, ("terminal",), parts, faults)
     if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
@@ -226,7 +229,7 @@ def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
+    """Adds a fault for an opinion that comes after a calculation or measurement, or that decides although there is one."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].rung for p in physical if p < i]
@@ -315,7 +318,7 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
-    """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
+    """Adds a fault for an invalid ranking rung, or for objectives that only rungs measure that `best_rung` skips."""
     ladder = list(parts.ladder.values())
     fast = {rung.rung for rung in ladder if rung.at_once}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]

@@ -119,17 +119,16 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
 
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
+    judgement = answer_of(rung, result).judgement
+    shown = all_shown(calibrated(result.measured, rung.fits), units)
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,
         outcome=result.outcome,
-        **answer_of(rung, result).judgement._asdict(),
+        **judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values={
-            measured.property: ShownValue.of(measured)
-            for measured in all_shown(calibrated(result.measured, rung.fits), units)
-        },
+        values={measured.property: ShownValue.of(measured) for measured in shown},
     )
 
 
@@ -151,8 +150,9 @@ def rungs_for(
         rungs = [RungSpec.model_validate(rung, context={"base": folder}) for rung in stated_rungs]
     except ValidationError as error:
         raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
-    *screen, rung = rungs
-    return built_rungs([*screen, rung.for_charges(_charges(subject, molecules))])
+    *screens, rung = rungs  # the safety screen, unless the verifier is the screen or the subject has none
+    rung_for_molecules = rung.for_charges(_charges(subject, molecules))
+    return built_rungs([*screens, rung_for_molecules])
 
 
 def subject_for(verifier: str) -> Subject:
@@ -234,6 +234,7 @@ def calculate(
 def _calculated(
     ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
 ) -> CalculatedCandidate:
+    """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
     text = molecule.text
     subject = subject_for(rungs[-1].verifier.name)
     given = {field: (name,) for field, name in molecule.names.items()}
@@ -312,9 +313,10 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 rows = {key: standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
-                row = {"standing": None, "reason": answer.reason, "detail": answer.detail}  # of a refused structure
                 if answer.key:
                     row = rows[answer.key]
+                else:  # the structure was refused, and the campaign has no candidate for it
+                    row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
                 yield AddedCandidate(
                     text=proposal.text,
                     status=answer.status,

@@ -159,8 +159,10 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
                 all_were_run = False
                 continue
             results = w.run(Request.of(rung.verifier, left, rung.limits))
-            if not left or not all(r.finding.outcome.rule.is_evidence for r in results):
-                all_were_run = all_were_run and not left
+            if not left:
+                continue
+            if not all(result.finding.outcome.rule.is_evidence for result in results):
+                all_were_run = False
                 continue
             passing_verdicts = {Verdict.PASS}
             if not rung.rules.drop_on_refusal:
@@ -197,11 +199,16 @@ def step_of(
 def planned_objectives(schema: ObservationSchema) -> list[int]:
     """Returns the indices of objectives that a paid rung decides; if there are none, of all objectives."""
     aims = schema.aims.aims
-    bought = [i for i, aim in enumerate(aims) if schema.columns[aim.columns[-1]].at != KNOWN]
-    return bought or list(range(len(aims)))
+    decided_by_paid_rung = []
+    for i, aim in enumerate(aims):
+        deciding_column = schema.columns[aim.columns[-1]]
+        if deciding_column.at != KNOWN:
+            decided_by_paid_rung.append(i)
+    return decided_by_paid_rung or list(range(len(aims)))
 
 
 def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
+    """Returns whether the verifier of a rung takes a molecule."""
     try:
         return rung.verifier.accepts(molecule) is None
     except Exception:  # noqa: BLE001  a plug-in may raise anything; the job itself will report it
@@ -285,9 +292,9 @@ def from_ledger(
     """
     if ledger is None:
         return {p: [] for p in schema.paid}, {}, None, None
-    identity = {p: ladder.rungs[p].verifier.computation for p in schema.paid}
+    identity = {position: ladder.rungs[position].verifier.computation for position in schema.paid}
     with ledger.read() as connection:
-        ratios = {p: spend.cost_ratios(connection, *calculation) for p, calculation in identity.items()}
+        ratios = {position: spend.cost_ratios(connection, *identity[position]) for position in schema.paid}
         for name in reversed(campaigns.names(connection)[-MAX_EARLIER_CAMPAIGNS:]):
             row = campaigns.get(connection, name)
             stored = {r.computation for r in campaigns.rungs(connection, row.id)}
@@ -298,7 +305,8 @@ def from_ledger(
             except (SciagentError, OSError):
                 continue  # its files or verifiers are missing
             if remade is not None:
-                return ratios, *_learnt(remade, name, schema, identity), name
+                learnt, chance = _learnt(remade, name, schema, identity)
+                return ratios, learnt, chance, name
     return ratios, {}, None, None
 
 
