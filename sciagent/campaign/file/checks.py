@@ -229,7 +229,8 @@ def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for an opinion that comes after a calculation or measurement, or that decides although there is one."""
+    """Adds a fault for an opinion that comes after a calculation or measurement, or that is the terminal rung of a
+    ladder with a calculation or measurement."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].rung for p in physical if p < i]

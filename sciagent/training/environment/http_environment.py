@@ -46,7 +46,8 @@ MAX_CLOSE_REASON = 100  # characters; the protocol allows 123 bytes
 ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?")
 USUAL_PORTS = {"http": "80", "https": "443"}
 """Ports that browsers leave out of an origin, by its scheme."""
-Answer = Callable[[Request], Awaitable[Any]]
+Handler = Callable[[Request], Awaitable[Any]]
+"""Returns the answer to a request, as values that can be written as JSON."""
 
 
 def application(environment: Environment) -> ASGIApp:
@@ -99,7 +100,7 @@ class _Application:
         self._environment = environment
         self._threads = ThreadPoolExecutor(environment.most + EXTRA_THREADS, thread_name_prefix="client")
 
-    def answered(self, handler: Answer) -> Callable[[Request], Awaitable[Response]]:
+    def answered(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Returns a handler that sends the answer of the given one as JSON, and its errors as refusals."""
 
         async def respond(request: Request) -> Response:

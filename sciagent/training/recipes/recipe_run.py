@@ -38,6 +38,7 @@ class RecipeRun:
         self._first = self._policy
         """Name of the model that the recipe began with, or of the first one that it made; None before there is one."""
         self._done: list[StageAnswer] = []
+        """Answers of the stages that are done, in order."""
         self._tasks: list[Built] = []
 
     def stop(self) -> None:
