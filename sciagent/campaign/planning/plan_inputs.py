@@ -72,7 +72,7 @@ class Step:
     tells: tuple[RungTells, ...]
     """Correlation with each objective."""
     spread: float
-    """90th percentile of a job's cost over its expected cost, from the first jobs on until the ratio is learnt."""
+    """90th percentile of a job's cost over its expected cost; 1 without earlier jobs, and once the ratio is learnt."""
 
     @property
     def label(self) -> str:
@@ -80,6 +80,7 @@ class Step:
 
     @property
     def is_needed(self) -> bool:
+        """Whether the rung decides an objective."""
         return any(tells.kind == "decides" for tells in self.tells)
 
 
@@ -94,14 +95,17 @@ class Sample:
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:
-    """Returns the first readable molecules of the proposer's file that pass the fast rungs; of a library of
-    combinations, molecules from all over it. Raises UsageError."""
+    """Returns the first readable molecules of the proposer's file that pass the fast rungs.
+
+    Of a library of combinations, it returns molecules from all over the library. If no molecule passes the fast rungs,
+    it returns the readable ones. Raises UsageError.
+    """
     spec = ladder.spec
-    source, texts, in_all = _texts(spec)
+    source, texts, n_candidates = _texts(spec)
     molecules: list[Candidate] = []
-    n = 0
+    n_read = 0
     for text in texts:
-        n += 1
+        n_read += 1
         try:
             molecules.append(spec.standardisation.apply(text).candidate)
         except InvalidCandidateError:
@@ -109,18 +113,18 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         if len(molecules) == SAMPLE_SIZE:
             break
     if not molecules:
-        raise UsageError(f"{source}: none of its {n} structures can be read; see: sciagent add --file")
+        raise UsageError(f"{source}: none of its {n_read} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
-    if in_all is None and isinstance(spec.proposer, ScreenSpec):
-        more_texts = texts if total is None else islice(texts, max(0, total - n))
-        in_all = n + sum(1 for _ in more_texts)
-    if in_all is not None:
-        total = in_all if total is None else min(total, in_all)
+    if n_candidates is None and isinstance(spec.proposer, ScreenSpec):
+        more_texts = texts if total is None else islice(texts, max(0, total - n_read))
+        n_candidates = n_read + sum(1 for _ in more_texts)
+    if n_candidates is not None:
+        total = n_candidates if total is None else min(total, n_candidates)
     passed, through_fast = _through_fast(molecules, [rung for rung in ladder.fast if rung.is_fast])
-    share = len(molecules) / n * len(passed) / len(molecules)  # of the texts: readable, and through the fast rungs
+    share = len(molecules) / n_read * len(passed) / len(molecules)  # of the texts that were read
     sample = tuple(passed or molecules)
     about = PlanSample(
-        molecules=len(sample), source=Path(source).name, read=n, through_fast_rungs=through_fast, passed=share
+        molecules=len(sample), source=Path(source).name, read=n_read, through_fast_rungs=through_fast, passed=share
     )
     return Sample(sample, about, total)
 

@@ -66,7 +66,7 @@ class TrlLadder:
 
 
 class _TrlEpisode:
-    """An environment of TRL, which takes all of its public methods but `reset` and `get_reward` for tools."""
+    """An environment of TRL. TRL takes all public methods of it but `reset` and `get_reward` for tools."""
 
     def __init__(self, ladder: TrlLadder) -> None:
         self._ladder = ladder
@@ -78,7 +78,7 @@ class _TrlEpisode:
     def reset(self, task: int | None = None, purpose: Purpose = "rollout", **row: Any) -> str:
         """Opens the next episode of a task; returns the text that TRL appends to the last message of the prompt.
 
-        row: the other columns of the data set's row.
+        row: the other columns of the data set's row. A prompt without a system message gets the instructions here.
         """
         ladder = self._ladder
         group = f"{purpose} of task {task}"
