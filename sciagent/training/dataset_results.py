@@ -1,4 +1,7 @@
-"""The answers of `sciagent dataset build` and `sciagent dataset export`."""
+"""The answers of `sciagent dataset build` and `sciagent dataset export`, and the check of their output folder.
+
+A watermark numbers the evidence of a ledger in the order in which it was committed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sciagent.errors import UsageError
 
 
 def check_empty(folder: Path) -> None:
-    """Raises UsageError for a folder with files."""
+    """Raises UsageError unless the folder is missing or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not empty; name another folder with --out")
 
@@ -23,7 +26,7 @@ class BuiltDataset(AnswerModel):
     folder: str
     campaigns: tuple[str, ...]
     watermark: int
-    """Evidence up to this watermark is in it, and the turns before it."""
+    """The data set has the evidence up to this watermark, and the turns before it."""
     episodes: int
     """Episodes that were read."""
     rows: Mapping[str, int]

@@ -13,31 +13,31 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> frozenset[str]:
-    """Returns the hashes of the tasks for testing: those `held`, and a share of the others, smallest hashes first.
+    """Returns the hashes of the test tasks: the tasks of `held`, and a share of the other tasks, smallest hashes first.
 
-    All episodes of a task are in one split, whatever their campaign. A single task is for training.
+    All episodes of a task are in one split, whatever their campaign. At least one of the other tasks is for training.
     """
-    known = set(tasks)
     named = set(held)
-    others = sorted(known - named)
-    n = round(share * len(others)) if len(others) > 1 else 0
-    return frozenset(named | set(others[: min(n, len(others) - 1)] if n else ()))
+    others = sorted(set(tasks) - named)
+    n_drawn = round(share * len(others))
+    n_most = max(0, len(others) - 1)
+    return frozenset(named | set(others[: min(n_drawn, n_most)]))
 
 
 class ScaffoldLimit:
-    """Keeps the first n rows of each scaffold, by task and kind of row, and each candidate once.
-
-    repeats: whether a candidate may have several rows, as in pairs with several others.
-    """
+    """A limit that lets through the first n rows of each scaffold, by task and kind of row, and each candidate once."""
 
     def __init__(self, n: int, repeats: bool = False) -> None:
+        """repeats: whether a candidate may have several rows, as in pairs with several other candidates."""
         self._n = n
         self._repeats = repeats
         self._kept: set[tuple[str, str, str]] = set()
+        """Task, kind of row and key of each candidate that has a row."""
         self._counts: Counter[tuple[str, str, str]] = Counter()
+        """Number of rows by task, kind of row and scaffold (or text)."""
 
     def takes(self, task: str, verdict: CandidateVerdict, kind: str = "") -> str | None:
-        """Counts a candidate that is to be kept; returns None, or why it is left out."""
+        """Counts a candidate's row and returns None; if the row is to be left out, returns the reason instead."""
         if (task, kind, verdict.key) in self._kept and not self._repeats:
             return "a candidate that another row has"
         if self._counts[task, kind, verdict.scaffold] >= self._n:
@@ -47,7 +47,8 @@ class ScaffoldLimit:
         return None
 
     def takes_text(self, task: str, text: str, kind: str = "") -> str | None:
-        """Counts a row without a candidate, by its text; returns None, or why it is left out."""
+        """Counts a row without a candidate, by its text, and returns None; if the row is to be left out, returns the
+        reason instead."""
         place = task, f"text {kind}", text
         if self._counts[place] >= self._n:
             return f"a text that {self._n} rows have"

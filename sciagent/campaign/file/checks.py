@@ -97,7 +97,8 @@ def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec
     """Returns the valid rungs that decide, and the valid controls, by position in the file."""
     valid = _valid_parts(RungSpec, ladder, base)
     deciding = {i: rung for i, rung in valid.items() if not rung.control}
-    return deciding, {i: rung for i, rung in valid.items() if rung.control}
+    controls = {i: rung for i, rung in valid.items() if rung.control}
+    return deciding, controls
 
 
 def default_terminal(ladder: Sequence[Any]) -> str | None:
@@ -155,9 +156,10 @@ def _check_charges(parts: Draft, faults: Faults) -> None:
 
 
 def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
-    """Adds a fault if no rung has this label. loc: its place; a label below `budget` is a key."""
+    """Adds a fault if no rung has this label. loc: the label's place in the file; below `budget`, a label is a key."""
     labels = [label for label in parts.labels if label]
-    labels += [rung.rung for rung in parts.controls.values()] if loc[0] == "budget" else []
+    if loc[0] == "budget":  # the budget may limit controls too
+        labels += [rung.rung for rung in parts.controls.values()]
     if name not in labels and None not in parts.labels:
         message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
         hint = ", ".join(labels) or "none"
@@ -165,6 +167,7 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a label of two rungs, for a verifier of another subject, and for a misplaced inline rung."""
     for i, label in enumerate(parts.labels):
         if label is None:
             continue
@@ -199,6 +202,7 @@ def _check_inline(parts: Draft, faults: Faults) -> None:
 
 
 def _check_terminal(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a terminal rung that does not exist, and for each rung after the terminal one."""
     if parts.terminal is not None:
         _check_label(parts.terminal, ("terminal",), parts, faults)
     if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
@@ -210,14 +214,14 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 
 def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
+    """Adds a fault for a weekly limit without an end: the scheduler `priced` would take one week's slots for all."""
     if parts.scheduler is not PricedSpec or parts.budget is None or parts.budget.until is not None:
         return
-    taken = set[str]()
+    resources = set[str]()  # that rungs of the laboratory take
     for rung in parts.ladder.values():
         if rung.lab is not None:
-            taken |= rung.lab.cost.total().keys()
-    endless = sorted(taken & set(parts.budget.rates()))
+            resources.update(rung.lab.cost.total())
+    endless = sorted(resources & set(parts.budget.rates()))
     if endless:
         name = endless[0]
         message = f"a weekly limit of {name}, and nothing says for how many weeks"
@@ -225,7 +229,8 @@ def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
+    """Adds a fault for an opinion that comes after a calculation or measurement, or that is the terminal rung of a
+    ladder with a calculation or measurement."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].rung for p in physical if p < i]
@@ -266,10 +271,12 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
 def _check_skipping(
     parts: Draft, place: int, prop: DerivedProperty, ladder: Sequence[RungSpec], faults: Faults
 ) -> None:
-    """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
-    one."""
+    """Adds a fault if an objective or a gate needs a derived property of several paid rungs, and the scheduler may skip
+    one of these rungs."""
     paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
-    used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
+    used = {objective.property for objective in parts.objectives.values()}
+    for rung in ladder:
+        used.update(rung.gate)
     scheduler = parts.scheduler
     if scheduler is None or not scheduler.may_skip:
         return
@@ -288,6 +295,10 @@ def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: F
 
 
 def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:
+    """Adds a fault for an objective that is stated twice, or whose property no rung up to the terminal one measures.
+
+    derived: names of the derived properties that are known.
+    """
     seen: dict[str, int] = {}
     for i, objective in parts.objectives.items():
         first = seen.setdefault(objective.property, i)
@@ -308,7 +319,7 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
-    """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
+    """Adds a fault for an invalid ranking rung, or for objectives that only rungs measure that `best_rung` skips."""
     ladder = list(parts.ladder.values())
     fast = {rung.rung for rung in ladder if rung.at_once}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
@@ -332,6 +343,7 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
 
 
 def _measured(rungs: Iterable[RungSpec]) -> set[str]:
+    """Returns the properties that the rungs measure."""
     names = set[str]()
     for rung in rungs:
         names.update(rung.measured())
@@ -348,11 +360,12 @@ def _label(item: Any) -> str | None:
 
 
 def _stated(item: Any, key: str) -> Any:
-    """Returns the value of a key of a rung, valid or not."""
+    """Returns the value of a key of a rung, valid or not; None if it is not stated."""
     return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
 
 
 def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
+    """Returns the list under a key; empty if there is no list."""
     value = data.get(key)
     return value if isinstance(value, list | tuple) else ()
 

@@ -32,16 +32,22 @@ def reference(distribution: str | None = None) -> str:
     """
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
-    verifiers = filter(None, map(find_verifier, names))  # `sciagent verifiers` reports load errors
-    seen: set[str] = set()  # names of models shown, since several verifiers may share a model
+    verifiers = []
+    for name in names:
+        verifier = find_verifier(name)
+        if verifier is not None:  # `sciagent verifiers` reports those that do not load
+            verifiers.append(verifier)
+    verifiers.sort(key=lambda verifier: (verifier.tier.order, verifier.name))
+    seen: set[str] = set()  # names of models that have a table; several verifiers may share a model
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
-    for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
+    for verifier in verifiers:
         parts += _verifier(verifier, seen)
     parts += ["## Properties\n", _properties(distribution)]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _verifier(verifier: type[BaseVerifier[Any]], seen: set[str]) -> Iterator[str]:
+    """Yields the section on a verifier, with tables of its settings. seen: as in `_models`."""
     yield f"### `{verifier.name}`\n"
     yield f"{_first_paragraph(verifier.__doc__)}\n"
     yield f"Tier `{verifier.tier}`, version {verifier.version}. {_measured(verifier)}\n"
@@ -58,7 +64,10 @@ def _measured(verifier: type[BaseVerifier[Any]]) -> str:
 
 
 def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
-    """Yields a table for `top`, then one for each model below it that is not in `seen`, in order of first use."""
+    """Yields a table for the model `top`, then one for each model that its fields use and that is not in `seen`.
+
+    root: the schema that holds the models below `top`. name: of `top`. seen: gets the names of the models shown.
+    """
     queue = [(name, top)]
     while queue:
         title, model = queue.pop(0)
@@ -112,9 +121,11 @@ def _takes(field: Schema) -> str:
 
 
 def _properties(distribution: str | None) -> str:
+    """Returns the table of properties. distribution: as in `reference`."""
     lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
     registry = properties()
-    for name in sorted(name for name in registry if distribution in (None, registry.provider(name).split()[0])):
+    names = [name for name in registry if distribution in (None, registry.provider(name).split()[0])]
+    for name in sorted(names):
         prop = registry[name]
         lines.append(f"| `{prop.name}` | {_codes(list(prop.units))} | {_cell(prop.description)} |")
     return "\n".join(lines) + "\n"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec
 
 
+MIN_REASON_CHARACTERS = 15
+MIN_REASON_WORDS = 3  # different words with at least two letters
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"
 
 
@@ -104,10 +106,10 @@ def check_settings(safety: SafetySpec, subject: Subject) -> None:
 
 
 def is_reason(text: str) -> bool:
-    """Whether a text is long enough for a reason: at least 15 characters and three words with two letters."""
+    """Whether a text is long enough for a reason."""
     words = text.split()
-    real_words = {word.lower() for word in words if sum(c.isalpha() for c in word) >= 2}
-    return len(" ".join(words)) >= 15 and len(real_words) >= 3
+    real_words = {word.lower() for word in words if sum(character.isalpha() for character in word) >= 2}
+    return len(" ".join(words)) >= MIN_REASON_CHARACTERS and len(real_words) >= MIN_REASON_WORDS
 
 
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: Subject) -> tuple[RungSpec, ...]:
@@ -178,7 +180,7 @@ class StandardiseSpec(Part):
 
 
 def _word_or_mapping(value: Any, _: Any) -> Fragments | StandardiseSpec:
-    """Returns the treatment of fragments, whether written as a word or as a mapping without a pH; else the mapping."""
+    """Returns the treatment of fragments, as a word, if the value states nothing else; else the whole mapping."""
     if isinstance(value, str):
         return _WORD.validate_python(value)
     if not isinstance(value, dict | StandardiseSpec):
@@ -218,9 +220,11 @@ def _by_path(proposer: ProposerSpec) -> list[tuple[tuple[str, ...], OneProposerS
 
 
 def _structure_files(chosen: OneProposerSpec) -> Mapping[tuple[str, ...], str]:
-    """Returns the names of the files with structures; a plug-in's own file is none."""
-    files = chosen.files()
-    return {path: name for path, name in files.items() if not (chosen.kind == "plugin" and path == ("file",))}
+    """Returns the names of the files with structures, by their path of keys."""
+    files = dict(chosen.files())
+    if chosen.kind == "plugin":
+        files.pop(("file",), None)  # the plug-in's own file holds code
+    return files
 
 
 def stated_column(chosen: OneProposerSpec) -> str | None:

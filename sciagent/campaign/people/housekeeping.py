@@ -28,11 +28,12 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.lab import submissions
 
-YOUNG_SECONDS = 3600.0
+YOUNG_SECONDS = 3600.0  # age below which a file is kept, unless `LEAST_AGE` says otherwise
+MAX_NAME = 200  # characters of a person's name in `artifact_removal`
 LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0}
 """Least age of a removable file in seconds, by kind. A process on another host cannot be checked, only its files."""
-_SHA = re.compile(r"[0-9a-f]{62}")
-_KEY = re.compile(r"[0-9a-f]{64}")
+_ARTIFACT_NAME = re.compile(r"[0-9a-f]{62}")  # a SHA-256 hash without its first two digits, which name the folder
+_JOB_KEY = re.compile(r"[0-9a-f]{64}")
 _WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
 
 
@@ -51,8 +52,11 @@ class Waste:
 
 
 def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], int, int]:
-    """Returns removable files, and the number of artifact files with and without an artifact row. keep_days: age in
-    days above which artifacts are removable, except those of hits; None: age does not matter. now: Unix seconds."""
+    """Returns the removable files, the number of artifact files with a row, and the number without a row.
+
+    keep_days: age in days above which artifacts are removable, except artifacts of hits; None: age does not matter.
+    now: Unix seconds; None: the present.
+    """
     now = time.time() if now is None else now
     files = dict(_stored(ledger.artifacts.root))
     with ledger.read() as connection:
@@ -77,6 +81,7 @@ def remove_waste(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> 
 
 
 def _remove(ledger: Ledger, item: Waste, who: str, why: str) -> bool:
+    """Removes a file or folder; returns whether it is gone."""
     if item.sha256 is not None:
         return _remove_artifact(ledger, item, item.sha256, who, why)
     if item.path.is_dir():
@@ -87,7 +92,10 @@ def _remove(ledger: Ledger, item: Waste, who: str, why: str) -> bool:
 
 
 def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: str) -> bool:
-    """Renames the file, checks it again, and removes it. A file that is young or has a row by now is renamed back."""
+    """Renames the file, checks it again, and removes it; returns whether it was removed.
+
+    A file that is young or has a row by now is renamed back.
+    """
     aside = item.path.with_name(f".going-{item.path.name}")
     try:
         item.path.rename(aside)
@@ -97,12 +105,15 @@ def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: st
     with ledger.begin() as connection:
         is_young = age < YOUNG_SECONDS
         has_row_by_now = item.kind == "unnamed" and sha256 in _named_hashes(connection, [sha256])
-        wanted = is_young or has_row_by_now
-        removed = sa.select(sa.exists().where(t.artifact_removal.c.sha256 == sha256))
-        if not wanted and item.kind == "old" and not connection.execute(removed).scalar():
-            values = {"sha256": sha256, "size": item.size, "who": who[:200], "why": why, "at": db_now(connection)}
-            connection.execute(t.artifact_removal.insert().values(values))
-    if wanted:
+        is_needed = is_young or has_row_by_now
+        if not is_needed and item.kind == "old":
+            query = sa.select(sa.exists().where(t.artifact_removal.c.sha256 == sha256))
+            is_recorded = connection.execute(query).scalar()
+            if not is_recorded:
+                name = who[:MAX_NAME]
+                values = {"sha256": sha256, "size": item.size, "who": name, "why": why, "at": db_now(connection)}
+                connection.execute(t.artifact_removal.insert().values(values))
+    if is_needed:
         aside.replace(item.path)
         return False
     aside.unlink(missing_ok=True)
@@ -115,11 +126,12 @@ def _stored(root: Path) -> Iterator[tuple[str, Path]]:
         original = path.with_name(path.name.removeprefix(".going-"))
         if path.name.startswith(".going-") and not original.exists():
             path = path.replace(original)
-        if _SHA.fullmatch(path.name):
+        if _ARTIFACT_NAME.fullmatch(path.name):
             yield path.parent.name + path.name, path
 
 
 def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
+    """Returns the given hashes that have an artifact row, and the hashes of all files that people attached."""
     sha256 = t.artifact.c.sha256
     named = set(connection.execute(sa.select(sha256).where(among(connection, sha256, hashes)).distinct()).scalars())
     return named | submissions.attached(connection)
@@ -159,7 +171,7 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
             yield "foreign", folder, f"{match['host']} has not touched it for a week", None
         elif match and not psutil.pid_exists(int(match["pid"])):
             yield "worker", folder, f"process {match['pid']}, which worked there, is gone", None
-    checkpoints = {path.name: path for path in scratch.glob("checkpoints/*") if _KEY.fullmatch(path.name)}
+    checkpoints = {path.name: path for path in scratch.glob("checkpoints/*") if _JOB_KEY.fullmatch(path.name)}
     with ledger.read() as connection:
         live = jobs.live_keys(connection, checkpoints.keys())
     for key in sorted(checkpoints.keys() - live):
@@ -169,8 +181,8 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
 def _size_and_age(path: Path, now: float) -> tuple[int, float]:
     """Returns size in bytes and seconds since the last change; (0, 0.0) if the path does not exist."""
     try:
-        found = [each.lstat() for each in (path, *path.rglob("*"))]
+        statuses = [each.lstat() for each in (path, *path.rglob("*"))]
     except FileNotFoundError:
         return 0, 0.0
-    size = sum(status.st_size for status in found if not stat.S_ISDIR(status.st_mode))
-    return size, now - max(status.st_mtime for status in found)
+    size = sum(status.st_size for status in statuses if not stat.S_ISDIR(status.st_mode))
+    return size, now - max(status.st_mtime for status in statuses)

@@ -59,15 +59,15 @@ from sciagent.verification.contract import ANY_KIND
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Worker
 
-MAX_TEXT = 4000  # characters kept of a text that could not be read
+MAX_TEXT = 4000  # characters kept of a text that could not be read, or that the safety screen refused
+MAX_LOGGED_TEXT = 500  # characters kept of a text that is logged without the safety screen
 
 
 def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") -> LadderAnswer:
     """Returns the ladder's answers on a candidate. Evidence in the ledger is reused; new evidence is recorded there.
 
-    given: any notation of it.
-    A candidate that the safety screen refuses goes no further and is logged. A spec without the screen is logged with
-    its reason.
+    given: the candidate in any notation. A candidate that the safety screen refuses goes no further, and the refusal
+    is logged. If the spec turns the screen off, the spec's reason is logged. who: name of the person, for the log.
     """
     try:
         candidate = spec.standardisation.apply(given).candidate
@@ -78,7 +78,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
         fits = fits_of(connection, spec)
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
-            payload = {"key": candidate.key, "text": given[:500], "reason": spec.safety.reason, "who": who}
+            payload = {"key": candidate.key, "text": given[:MAX_LOGGED_TEXT], "reason": spec.safety.reason, "who": who}
             log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec, fits)
     for rung in ladder.rungs:
@@ -119,17 +119,16 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
 
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
+    judgement = answer_of(rung, result).judgement
+    shown = all_shown(calibrated(result.measured, rung.fits), units)
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,
         outcome=result.outcome,
-        **answer_of(rung, result).judgement._asdict(),
+        **judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values={
-            measured.property: ShownValue.of(measured)
-            for measured in all_shown(calibrated(result.measured, rung.fits), units)
-        },
+        values={measured.property: ShownValue.of(measured) for measured in shown},
     )
 
 
@@ -138,8 +137,9 @@ def rungs_for(
 ) -> tuple[BuiltRung, ...]:
     """Returns the safety screen and the verifier as rungs that are ready to run.
 
-    folder: where relative paths in the settings start. molecules: those to calculate, whose charges choose the defaults
-    of settings that are not stated; all have one level. Raises UsageError for an unknown verifier or bad settings.
+    folder: where relative paths in the settings start. molecules: the molecules to calculate; their charges choose the
+    defaults of settings that are not stated, so that all molecules have one level of theory. Raises UsageError for an
+    unknown verifier or bad settings.
     """
     subject = subject_for(verifier)
     stated_rungs: list[dict[str, Any]] = []
@@ -150,8 +150,9 @@ def rungs_for(
         rungs = [RungSpec.model_validate(rung, context={"base": folder}) for rung in stated_rungs]
     except ValidationError as error:
         raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
-    *screen, rung = rungs
-    return built_rungs([*screen, rung.for_charges(_charges(subject, molecules))])
+    *screens, rung = rungs  # the safety screen, unless the verifier is the screen or the subject has none
+    rung_for_molecules = rung.for_charges(_charges(subject, molecules))
+    return built_rungs([*screens, rung_for_molecules])
 
 
 def subject_for(verifier: str) -> Subject:
@@ -172,7 +173,7 @@ def _charges(subject: Subject, records: Iterable[StructureRecord]) -> set[int]:
 
 
 def _message(verifier: str, fault: Any) -> str:
-    """Returns the message on a mistake in the settings. fault: as pydantic describes it."""
+    """Returns the message on a mistake in the settings. fault: one of pydantic's descriptions of mistakes."""
     path = [str(step) for step in fault["loc"] if step != "settings"]
     place = ".".join(path)
     if fault["type"] != "extra_forbidden":
@@ -215,8 +216,9 @@ def calculate(
 ) -> Iterator[CalculatedCandidate]:
     """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
 
-    rungs: of `rungs_for`. worker: a warm process; by default a new one, which ends with the last molecule. A molecule
-    that the safety screen refuses is not calculated, and the refusal is logged. Names from a file are stored.
+    rungs: as `rungs_for` returns them. worker: a process that has started already; by default a new one, which ends
+    with the last molecule. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
+    Names from a file are stored.
     """
     for rung in rungs:
         check_engines(rung)
@@ -232,6 +234,7 @@ def calculate(
 def _calculated(
     ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
 ) -> CalculatedCandidate:
+    """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
     text = molecule.text
     subject = subject_for(rungs[-1].verifier.name)
     given = {field: (name,) for field, name in molecule.names.items()}
@@ -305,13 +308,15 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 bench.commit(connection, None)
                 keys = [answer.key for answer in answers if answer.key]
                 ids = candidates.ids_of(connection, keys)
-                for key in dict.fromkeys(keys):  # each once
+                unique_keys = list(dict.fromkeys(keys))
+                for key in unique_keys:
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 rows = {key: standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
-                row = {"standing": None, "reason": answer.reason, "detail": answer.detail}  # of a refused structure
                 if answer.key:
                     row = rows[answer.key]
+                else:  # the structure was refused, and the campaign has no candidate for it
+                    row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
                 yield AddedCandidate(
                     text=proposal.text,
                     status=answer.status,

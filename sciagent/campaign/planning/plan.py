@@ -45,6 +45,8 @@ from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 
 WORTHLESS_SHARE = 0.02  # share of all hits below which a rung looks worthless
+ZERO_BELOW = 0.005  # numbers of hits that are smaller are shown as 0
+WHOLE_FROM = 10  # numbers of runs and hits that are larger are shown without decimals
 
 
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
@@ -57,7 +59,7 @@ def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
 
 
 def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> PlannedRung:
-    """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
+    """Returns the answer on one rung. gains: hits that the rung brings in each case; empty if it is not weighed."""
     rung = step.rung
     is_terminal = step.rung.rules.is_terminal
     costs = {}
@@ -88,7 +90,7 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
 
 
 def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
-    """Returns the verdict on a rung, by the share of all hits that it brings."""
+    """Returns the verdict on a rung, by the share of all hits that it brings. gains: one for each case, or none."""
     low_shares = []
     high_shares = []
     for gain, case in zip(gains, cases, strict=bool(gains)):
@@ -109,10 +111,10 @@ def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     """Returns the assumptions of the plan, one sentence each."""
-    found = [*_sample_assumptions(plan, spec), *_rung_assumptions(plan, spec, schema)]
+    stated = [*_sample_assumptions(plan, spec), *_rung_assumptions(plan, spec, schema)]
     if not has_ledger:
-        found.append("There is no ledger to learn costs or correlations from.")
-    return found
+        stated.append("There is no ledger to learn costs or correlations from.")
+    return stated
 
 
 def _sample_assumptions(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
@@ -206,7 +208,7 @@ def _number_text(n: float | None) -> str:
     """Returns a number of runs or hits as a text."""
     if n is None:
         return "–"
-    return f"{n:.2g}" if n < 10 else f"{n:.0f}"
+    return f"{n:.2g}" if n < WHOLE_FROM else f"{n:.0f}"
 
 
 def brings(gains: Sequence[RungGain]) -> str | None:
@@ -219,10 +221,10 @@ def brings(gains: Sequence[RungGain]) -> str | None:
 
 
 def _signed(n: float) -> str:
-    """Formats a number with its sign; values below 0.005 become 0."""
-    if abs(n) < 0.005:
+    """Returns a number as a text with its sign."""
+    if abs(n) < ZERO_BELOW:
         return "0"
-    return f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"
+    return f"{n:+.2g}" if abs(n) < WHOLE_FROM else f"{n:+.0f}"
 
 
 ASSUMED_HIT_RATES = (0.01, 0.05, 0.20)  # assumed shares of hits among the candidates
@@ -335,6 +337,7 @@ def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: st
 
 
 def _hits(bought: Purchases | None) -> float | None:
+    """Returns the expected hits of purchases; None if no limit restricts them."""
     return None if bought is None else bought.hits
 
 

@@ -1,4 +1,8 @@
-"""The inputs of a plan: molecules of the proposer, costs of the rungs on them, and correlations with objectives."""
+"""The inputs of a plan: molecules of the proposer, costs of the rungs on them, and correlations with objectives.
+
+`sample_of` returns the molecules. `step_of` returns a paid rung with its costs and correlations. `from_ledger` returns
+what earlier campaigns have learnt of both. A law is the statistical model by which a campaign predicts its objectives.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +43,16 @@ from sciagent.verification.cost_models import MIN_OBSERVATIONS, ninetieth, typic
 from sciagent.verification.sandbox.host import Request, Worker
 
 SAMPLE_SIZE = 50  # number of molecules in the sample
-UNKNOWN_CORRELATION = (
-    0.3,
-    0.9,
-)  # range of the correlation of a rung that measures the same property without a declared prior
+UNKNOWN_CORRELATION = (0.3, 0.9)
+"""Range of the correlation of a rung that measures the same property, if no correlation is declared."""
 OTHER_CORRELATION = (0.0, 0.9)  # range of the correlation of a rung that measures another property
 MAX_CORRELATION = 0.995  # largest correlation that is used
 MAX_EARLIER_CAMPAIGNS = 20  # most earlier campaigns whose laws are tried
 LEAST_CANDIDATES = 10  # least number of candidates with both answers for a learnt correlation
+NORMAL_97_5 = 1.96  # quantile of the normal distribution, for 95 % intervals
+RANK_VARIANCE = 1.06  # variance of Fisher's z of a rank correlation, times the number of candidates less 3
+LEAST_LEARNT_CHANCE = 1e-4  # the law knows too little of a smaller chance of a hit
+MOST_LEARNT_CHANCE = 0.95  # the law knows too little of a larger chance of a hit
 
 LearntTells = Mapping[tuple[int, int], RungTells]
 """Learnt correlations, by index of the paid rung and index of the objective."""
@@ -66,7 +72,7 @@ class Step:
     tells: tuple[RungTells, ...]
     """Correlation with each objective."""
     spread: float
-    """90th percentile of a job's cost over its expected cost, from the first jobs on until the ratio is learnt."""
+    """90th percentile of a job's cost over its expected cost; 1 without earlier jobs, and once the ratio is learnt."""
 
     @property
     def label(self) -> str:
@@ -74,6 +80,7 @@ class Step:
 
     @property
     def is_needed(self) -> bool:
+        """Whether the rung decides an objective."""
         return any(tells.kind == "decides" for tells in self.tells)
 
 
@@ -88,14 +95,17 @@ class Sample:
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:
-    """Returns the first readable molecules of the proposer's file that pass the fast rungs; of a library of
-    combinations, molecules from all over it. Raises UsageError."""
+    """Returns the first readable molecules of the proposer's file that pass the fast rungs.
+
+    Of a library of combinations, it returns molecules from all over the library. If no molecule passes the fast rungs,
+    it returns the readable ones. Raises UsageError.
+    """
     spec = ladder.spec
-    source, texts, in_all = _texts(spec)
+    source, texts, n_candidates = _texts(spec)
     molecules: list[Candidate] = []
-    n = 0
+    n_read = 0
     for text in texts:
-        n += 1
+        n_read += 1
         try:
             molecules.append(spec.standardisation.apply(text).candidate)
         except InvalidCandidateError:
@@ -103,18 +113,18 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         if len(molecules) == SAMPLE_SIZE:
             break
     if not molecules:
-        raise UsageError(f"{source}: none of its {n} structures can be read; see: sciagent add --file")
+        raise UsageError(f"{source}: none of its {n_read} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
-    if in_all is None and isinstance(spec.proposer, ScreenSpec):
-        more_texts = texts if total is None else islice(texts, max(0, total - n))
-        in_all = n + sum(1 for _ in more_texts)
-    if in_all is not None:
-        total = in_all if total is None else min(total, in_all)
+    if n_candidates is None and isinstance(spec.proposer, ScreenSpec):
+        more_texts = texts if total is None else islice(texts, max(0, total - n_read))
+        n_candidates = n_read + sum(1 for _ in more_texts)
+    if n_candidates is not None:
+        total = n_candidates if total is None else min(total, n_candidates)
     passed, through_fast = _through_fast(molecules, [rung for rung in ladder.fast if rung.is_fast])
-    share = len(molecules) / n * len(passed) / len(molecules)
+    share = len(molecules) / n_read * len(passed) / len(molecules)  # of the texts that were read
     sample = tuple(passed or molecules)
     about = PlanSample(
-        molecules=len(sample), source=Path(source).name, read=n, through_fast_rungs=through_fast, passed=share
+        molecules=len(sample), source=Path(source).name, read=n_read, through_fast_rungs=through_fast, passed=share
     )
     return Sample(sample, about, total)
 
@@ -153,8 +163,10 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
                 all_were_run = False
                 continue
             results = w.run(Request.of(rung.verifier, left, rung.limits))
-            if not left or not all(r.finding.outcome.rule.is_evidence for r in results):
-                all_were_run = all_were_run and not left
+            if not left:
+                continue
+            if not all(result.finding.outcome.rule.is_evidence for result in results):
+                all_were_run = False
                 continue
             passing_verdicts = {Verdict.PASS}
             if not rung.rules.drop_on_refusal:
@@ -172,7 +184,8 @@ def step_of(
     ratios: Sequence[float],
     learnt: LearntTells,
 ) -> Step:
-    """Returns one paid rung of the plan. at: its index. ratios: learnt over declared costs of earlier jobs."""
+    """Returns one paid rung of the plan. at: its index among the paid rungs. ratios: learnt over declared cost of each
+    earlier job."""
     rung = ladder.rungs[schema.paid[at]]
     factor = typical(ratios)
     taken = [m for m in sample.molecules if _accepts(rung, m)]
@@ -183,17 +196,23 @@ def step_of(
     tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in planned_objectives(schema))
     refuses = len(sample.molecules) - len(taken)
     spread = ninetieth(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
-    return Step(rung, costs, refuses, factor if ratios else None, tells, spread)
+    learnt_factor = factor if ratios else None
+    return Step(rung, costs, refuses, factor=learnt_factor, tells=tells, spread=spread)
 
 
 def planned_objectives(schema: ObservationSchema) -> list[int]:
     """Returns the indices of objectives that a paid rung decides; if there are none, of all objectives."""
     aims = schema.aims.aims
-    bought = [i for i, aim in enumerate(aims) if schema.columns[aim.columns[-1]].at != KNOWN]
-    return bought or list(range(len(aims)))
+    decided_by_paid_rung = []
+    for i, aim in enumerate(aims):
+        deciding_column = schema.columns[aim.columns[-1]]
+        if deciding_column.at != KNOWN:
+            decided_by_paid_rung.append(i)
+    return decided_by_paid_rung or list(range(len(aims)))
 
 
 def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
+    """Returns whether the verifier of a rung takes a molecule."""
     try:
         return rung.verifier.accepts(molecule) is None
     except Exception:  # noqa: BLE001  a plug-in may raise anything; the job itself will report it
@@ -250,22 +269,36 @@ def _interval(spearman: float, n: int) -> tuple[float, float, float]:
     """Returns middle, low and high: the absolute correlation of a joint Gaussian with this rank correlation, and its
     95 % interval (Fisher's z; variance after Fieller, Hartley and Pearson, Biometrika 44, 470 (1957))."""
     z = math.atanh(min(abs(spearman), MAX_CORRELATION))
-    half = 1.96 * math.sqrt(1.06 / max(n - 3, 1))
-    ends = (math.tanh(z), max(math.tanh(z - half), 0.0), math.tanh(z + half))
-    middle, low, high = (min(2 * math.sin(math.pi * end / 6), MAX_CORRELATION) for end in ends)
+    half_width = NORMAL_97_5 * math.sqrt(RANK_VARIANCE / max(n - 3, 1))
+    middle = _linear_correlation(math.tanh(z))
+    low = _linear_correlation(max(math.tanh(z - half_width), 0.0))
+    high = _linear_correlation(math.tanh(z + half_width))
     return middle, low, high
+
+
+def _linear_correlation(spearman: float) -> float:
+    """Returns the correlation of a joint Gaussian with this rank correlation, `MAX_CORRELATION` at most."""
+    return min(2 * math.sin(math.pi * spearman / 6), MAX_CORRELATION)
+
+
+def _rank_correlation(correlation: float) -> float:
+    """Returns the rank correlation of a joint Gaussian with this correlation."""
+    return 6 / math.pi * math.asin(correlation / 2)
 
 
 def from_ledger(
     ledger: Ledger | None, ladder: BuiltLadder, schema: ObservationSchema
 ) -> tuple[dict[Position, list[float]], LearntTells, float | None, str | None]:
-    """Returns ratios of learnt to declared costs, by position; and of the latest earlier campaign with these rungs: the
-    learnt correlations, the share of hits, and the name."""
+    """Returns the ratios of learnt to declared costs, by position of the paid rung. Returns also the learnt
+    correlations, the share of hits and the name of the latest earlier campaign with the same paid rungs.
+
+    Without such a campaign, there are no correlations, and the share and the name are None.
+    """
     if ledger is None:
         return {p: [] for p in schema.paid}, {}, None, None
-    identity = {p: ladder.rungs[p].verifier.computation for p in schema.paid}
+    identity = {position: ladder.rungs[position].verifier.computation for position in schema.paid}
     with ledger.read() as connection:
-        ratios = {p: spend.cost_ratios(connection, *calculation) for p, calculation in identity.items()}
+        ratios = {position: spend.cost_ratios(connection, *identity[position]) for position in schema.paid}
         for name in reversed(campaigns.names(connection)[-MAX_EARLIER_CAMPAIGNS:]):
             row = campaigns.get(connection, name)
             stored = {r.computation for r in campaigns.rungs(connection, row.id)}
@@ -276,7 +309,8 @@ def from_ledger(
             except (SciagentError, OSError):
                 continue  # its files or verifiers are missing
             if remade is not None:
-                return ratios, *_learnt(remade, name, schema, identity), name
+                learnt, chance = _learnt(remade, name, schema, identity)
+                return ratios, learnt, chance, name
     return ratios, {}, None, None
 
 
@@ -289,8 +323,10 @@ def _learnt(
     scores = remade.pool.scores
     position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
-    fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
-    law = remade.scheduler.without_structure(fresh, remade.pool.order)
+    no_answers = np.full((1, scores.shape[1]), np.nan)
+    with_fresh_candidate = np.vstack([scores, no_answers])
+    fresh = len(scores)  # row of the candidate without answers
+    law = remade.scheduler.without_structure(with_fresh_candidate, remade.pool.order)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in planned_objectives(schema):
@@ -302,16 +338,16 @@ def _learnt(
             continue
         aim = earlier.aims.aims[same[0]]
         truth = (remade.scheduler.truths or ())[same[0]]
-        [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([len(scores)])))
+        [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([fresh])))
         for at, (r, n) in _correlations(earlier, aim, forecast, scores, at_theirs).items():
-            middle, low, high = _interval(6 / math.pi * math.asin(r / 2), n)
+            middle, low, high = _interval(_rank_correlation(r), n)
             why = f"the law of {name}, {n} candidates"
             learnt[at, number] = RungTells(property=wanted, low=low, middle=middle, high=high, kind="learnt", why=why)
         if chance is not None and earlier.aims.kind == "hits" and (aim.low, aim.high) == (own_aim.low, own_aim.high):
             chance *= float(truth.chance(forecast.mean, np.sqrt(forecast.variance))[0])
         else:
             chance = None
-    if chance is not None and not 1e-4 < chance < 0.95:  # the law knows too little of such a chance
+    if chance is not None and not LEAST_LEARNT_CHANCE < chance < MOST_LEARNT_CHANCE:
         chance = None
     return learnt, chance
 

@@ -1,4 +1,7 @@
-"""Reads what clients state: messages, usage of tokens, names and numbers. All of it is data, bounded and checked."""
+"""Reads what clients of an environment state: messages, usage of tokens, names and numbers.
+
+Each statement is checked for its type and its size, and is never taken as an instruction.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ MAX_NAME = 200  # characters of the name of a policy or of a group
 MAX_SIBLINGS = 1000
 MAX_SEED = 2**53  # the whole numbers that JSON keeps exactly
 PURPOSES = tuple(name for name in get_args(Purpose) if name != "campaign")
+"""Purposes of an episode that a client may state; the campaign's own proposer has the other one."""
+MAX_SHOWN = 60  # characters of a client's value that a message shows
 
 
 @dataclass(frozen=True)
 class EpisodeRequest:
-    """An episode as a client asks for it. Requests that name one group must be equal."""
+    """An episode as a client asks for it. All requests that name the same group must be equal."""
 
     task: int | None = None
-    """Number of the task; it determines the seed."""
+    """Number of the task; it determines the seed. None: none is stated."""
     seed: int | None = None
+    """Seed of the tools' random choices; None without a task: the number of the group decides them."""
     group: str | None = None
     """Name that the client gives to a group; None: the episode is alone."""
     siblings: int = 1
@@ -57,7 +63,7 @@ class EpisodeRequest:
 
 
 def _check_name(key: str, name: object) -> None:
-    """Raises EpisodeError for what is no name."""
+    """Raises EpisodeError if the value is no name. key: the key of the request under which it was stated."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
         raise EpisodeError(400, f"{key}: {shown(name)} is no name of 1 to {MAX_NAME} characters")
     if storable(name) != name:
@@ -82,8 +88,11 @@ class ClientPolicy:
 
 
 def stated_answer(message: object, usage: object, policy: str) -> Sampled:
-    """Returns the answer that a client states. message: of an assistant in OpenAI's format. usage: `prompt_tokens` and
-    `completion_tokens`, which are charged; None: no tokens are. Raises EpisodeError."""
+    """Returns the answer that a client states.
+
+    message: an assistant's message in OpenAI's format. usage: its `prompt_tokens` and `completion_tokens`, which are
+    charged; None: no tokens are charged. policy: name and version of the client's policy. Raises EpisodeError.
+    """
     if not isinstance(message, Mapping):
         raise EpisodeError(400, "message: must be a JSON object, an assistant's message in OpenAI's format")
     if message.get("role", "assistant") != "assistant":
@@ -110,6 +119,7 @@ def stated_call(name: object, arguments: object) -> Mapping[str, Any]:
 
 
 def _usage(usage: object) -> Mapping[str, int]:
+    """Returns the numbers of tokens that a client states; empty if it states none. Raises EpisodeError."""
     if usage is None:
         return {}
     if not isinstance(usage, Mapping):
@@ -122,6 +132,8 @@ def _usage(usage: object) -> Mapping[str, int]:
 
 
 def shown(value: object) -> str:
-    """Returns a value of a client for a message, cut to 60 characters."""
+    """Returns a value of a client as a text for a message, cut to `MAX_SHOWN` characters."""
     text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    if len(text) <= MAX_SHOWN:
+        return text
+    return text[: MAX_SHOWN - 1] + "…"

@@ -1,7 +1,9 @@
-"""The live ladder as an environment in this process: clients bring the policy, open episodes and take turns.
+"""The live ladder of a campaign as an environment in this process: clients bring the policy, open episodes and take
+turns.
 
-`Environment` drives the campaign and takes the requests; `LadderEpisode` is one episode of it. `RewardReader` reads the
-rewards of episodes by the newest evidence, by the same rules as published versions of rewards.
+`Environment` drives the campaign and takes the requests; `LadderEpisode` is one of its episodes. `RewardReader`
+computes the rewards of episodes from the newest evidence, by the rules of published versions of rewards. A watermark
+numbers the evidence in the order in which it was committed.
 """
 
 from __future__ import annotations
@@ -67,12 +69,12 @@ class RewardReader:
     def of_episode(self, number: int, alone: bool = False) -> RewardedEpisode:
         """Returns the rewards of an episode. It has advantages once its group is complete.
 
-        alone: leave the advantages out, and with them the siblings' rewards. Raises EpisodeError for an unknown
-        episode.
+        alone: leaves the advantages out, so that the siblings' rewards need not be computed. Raises EpisodeError for
+        an unknown episode.
         """
         built = self._built
         with built.ledger.read() as connection:
-            as_of = read_watermark(connection) + 1
+            as_of = read_watermark(connection) + 1  # turns before this watermark count, so that the newest do
             episode = episodes.by_number(connection, built.row.id, number)
             if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
@@ -91,11 +93,12 @@ class RewardReader:
             for row in rows_of_episode
             if row.turn_id is not None
         ]
-        outcome = rows_of_episode[0].value
+        outcome = rows_of_episode[0].value  # the first row is of the whole episode
         return _rewarded(episode, group.number, outcome, rewarded_turns, alone)
 
     def _law_of(self, connection: Connection, as_of: int) -> RewardLaw | None:
-        """Returns the law that values unsettled candidates; None if there is none."""
+        """Returns the law that values unsettled candidates; None if there is none. as_of: the watermark at which
+        it values them."""
         spec = self._spec
         if spec.unsettled == "settled":
             return None
@@ -120,7 +123,11 @@ def _rewarded(
 
 T = TypeVar("T")
 MAX_WAIT = 3600.0  # longest time, in seconds, that a client may wait for rewards
-MAX_TASKS = 10_000
+MAX_TASKS = 10_000  # most tasks that one request may list
+MAX_TURNS = 1000  # largest limit of turns of an episode
+MAX_OPEN = 10_000  # largest limit of open episodes
+MAX_IDLE_SECONDS = 1e6  # largest limit of the time for which a client may be silent
+LOOK_SECONDS = 1.0  # longest time between two looks for new evidence
 
 
 class EnvironmentLimits(TypedDict, total=False):
@@ -133,14 +140,15 @@ class EnvironmentLimits(TypedDict, total=False):
     idle_seconds: float
     """An episode whose client is silent for longer is ended; by default 600 seconds."""
     workers: int | None
-    """Number of paid jobs at once; None: as in the campaign."""
+    """Number of paid jobs that run at once; None: as in the campaign."""
 
 
 class Environment:
     """The live ladder of a campaign, used as a context manager. Its methods may be called from any thread.
 
-    Entering drives the campaign: its seeds are proposed first, and what clients propose is verified while they go on.
-    Turns that clients send while a step runs are written together in the next step. Leaving ends all episodes.
+    Entering starts to drive the campaign: its seeds are proposed first, and the candidates that clients propose are
+    verified while the clients go on. Turns that clients send while a step of the campaign runs are written together in
+    the next step. Leaving ends all episodes.
     """
 
     def __init__(self, built: Built, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> None:
@@ -149,9 +157,9 @@ class Environment:
         most = limits.get("most", 256)
         idle_seconds = limits.get("idle_seconds", 600.0)
         for name, number, limit in (
-            ("turns", turns, 1000),
-            ("most", most, 10_000),
-            ("idle_seconds", idle_seconds, 1e6),
+            ("turns", turns, MAX_TURNS),
+            ("most", most, MAX_OPEN),
+            ("idle_seconds", idle_seconds, MAX_IDLE_SECONDS),
         ):
             if not 0 < number <= limit:
                 raise UsageError(f"{name}: {number} is not above 0 and up to {limit:g}")
@@ -165,7 +173,9 @@ class Environment:
         """Functions that the thread of the campaign is to call, each with the place of its result."""
         self._turn_queue: deque[SentTurn] = deque()
         self._left: str | None = None
+        """Why the environment takes no more requests; None while it does."""
         self._has_cleared_up = False
+        """Whether the groups that a killed environment left open were marked as broken."""
         self._ladder = LadderThread(built, limits.get("workers"), self._serve, self._leave)
 
     @property
@@ -195,11 +205,11 @@ class Environment:
             raise self._ladder.error
 
     def stop(self, now: bool = False) -> None:
-        """Ends all episodes; paid jobs that run may finish. now: they are ended, and run again later."""
+        """Ends all episodes; running paid jobs may finish. now: running jobs are ended too, and run again later."""
         self._ladder.stop(now)
 
     def close(self, now: bool = False) -> None:
-        """Stops, and waits for the end."""
+        """Stops, and waits for the end. now: as in `stop`."""
         self.stop(now)
         self._ladder.join()
 
@@ -232,10 +242,10 @@ class Environment:
     ) -> LadderEpisode:
         """Opens an episode.
 
-        task, seed: decide the random choices of the tools; without both, the number of the group does. group: name of a
-        group. The episodes that are opened under one name begin alike, see one snapshot, and are compared with each
-        other; after `siblings` episodes, the name begins a new group. policy: name and version of what answers, for the
-        ledger. Raises EpisodeError.
+        task, seed: one of them decides the random choices of the tools; without both, the number of the group decides
+        them. group: the client's name of a group. The episodes that are opened under one name begin alike, see one
+        snapshot, and are compared with each other; after `siblings` episodes, the name begins a new group. policy: name
+        and version of the client's policy, for the ledger. Raises EpisodeError.
         """
         request = EpisodeRequest(task, seed, group, siblings, policy, purpose)
         episode = self._do(lambda driver: self._desk.open(driver, request))
@@ -251,7 +261,7 @@ class Environment:
         """Carries out the tool calls of an answer, and writes the turn.
 
         message: an assistant's message, in OpenAI's format. usage: its `prompt_tokens` and `completion_tokens`, which
-        are charged. turn: number of the turn, so that a request that is sent again is not carried out again.
+        are charged. turn: number of the turn, by which a repeated request is known and is not carried out again.
         Raises EpisodeError.
         """
         episode = self._known(number)
@@ -303,7 +313,7 @@ class Environment:
             if remaining_seconds <= 0:
                 return False
             with ladder.changed:
-                ladder.changed.wait(min(remaining_seconds, 1.0))
+                ladder.changed.wait(min(remaining_seconds, LOOK_SECONDS))
             if self._rewards.watermark() > seen_watermark:
                 return True
         return False
@@ -321,7 +331,7 @@ class Environment:
         return episode
 
     def _do(self, work: Callable[[Driver], T]) -> T:
-        """Has the thread that drives the campaign call a function; returns its result."""
+        """Lets the thread that drives the campaign call a function; returns the function's result."""
         result: Future[T] = Future()
         self._work_queue.append((work, result))
         return self._wait_for(result)

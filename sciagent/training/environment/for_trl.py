@@ -1,6 +1,7 @@
 """The live ladder as environments of TRL's GRPOTrainer, which calls tools as methods and asks for a reward at the end.
 
-Each tool call is a turn. TRL does not say how many tokens it sampled, so none are charged. TRL itself is not imported.
+`TrlLadder` makes the environments, each for one episode after another. Each tool call is a turn. TRL does not say how
+many tokens it sampled, so no tokens are charged. TRL itself is not imported.
 """
 
 from __future__ import annotations
@@ -23,17 +24,20 @@ class TrlLadder:
     """A factory of TRL's environments, each for one episode at a time: the `environment_factory` of GRPOTrainer."""
 
     def __init__(self, environment: Environment, siblings: int, *, wait: float = 600.0, policy: str = "trl") -> None:
-        """siblings: the `num_generations` of the trainer; so many episodes of a task begin alike and are compared.
-        wait: longest time, in seconds, from the last call of an episode to its reward. An episode that is undecided
-        then has none; TRL leaves it out. policy: name and version of the model in the ledger."""
+        """siblings: the `num_generations` of the trainer, the number of episodes of a task that begin alike and are
+        compared. wait: longest time, in seconds, from the last call of an episode to its reward. An episode that is
+        still undecided then gets no reward, and TRL leaves it out. policy: name and version of the model in the ledger.
+        """
         self.environment = environment
         self.siblings = siblings
         self.wait = wait
         self.policy = policy
         """Name and version of the model in the ledger; a new one for new weights."""
         self._open: list[_TrlEpisode] = []
+        """The episodes that go on."""
         methods = {schema["function"]["name"]: _method(schema["function"]) for schema in environment.tools(policy)}
         self._kind = type("Ladder", (_TrlEpisode,), methods)
+        """The class of the environments, with a method for each tool."""
 
     def __call__(self) -> Any:
         """Returns a new environment of TRL."""
@@ -44,29 +48,38 @@ class TrlLadder:
         self._open.append(episode)
 
     def end_all(self) -> None:
-        """Ends the episodes that go on: TRL asks for the first reward when it has sampled all of them, and while that
-        one is waited for, the others would count as left by their client."""
+        """Ends the episodes that go on.
+
+        TRL asks for the first reward once it has sampled all episodes. While the first reward is waited for, the other
+        episodes would count as left by their client.
+        """
         while self._open:
             self._open.pop()._leave()
 
     def prompts(self, n: int, purpose: Purpose = "rollout") -> list[dict[str, object]]:
-        """Returns n rows of a data set for GRPOTrainer, one for each task; the environment adds the goal and what is
-        known when an episode begins."""
+        """Returns n rows of a data set for GRPOTrainer, one for each task.
+
+        The user's message is empty: when an episode begins, the environment adds the goal and the known candidates.
+        """
         opening = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": ""}]
         return [{"prompt": opening, "task": task.task, "purpose": purpose} for task in self.environment.tasks(n)]
 
 
 class _TrlEpisode:
-    """An environment of TRL, which takes all of its public methods but `reset` and `get_reward` for tools."""
+    """An environment of TRL. TRL takes all public methods of it but `reset` and `get_reward` for tools."""
 
     def __init__(self, ladder: TrlLadder) -> None:
         self._ladder = ladder
         self._episode: LadderEpisode | None = None
         self._ended: str | None = None
+        """Why the episode has ended; None while it goes on."""
         self._replied_at = 0.0  # time of the last reply, in seconds of the monotonic clock
 
     def reset(self, task: int | None = None, purpose: Purpose = "rollout", **row: Any) -> str:
-        """Opens the next episode of a task; returns what follows the last message of the prompt."""
+        """Opens the next episode of a task; returns the text that TRL appends to the last message of the prompt.
+
+        row: the other columns of the data set's row. A prompt without a system message gets the instructions here.
+        """
         ladder = self._ladder
         group = f"{purpose} of task {task}"
         self._ended = None
@@ -83,8 +96,9 @@ class _TrlEpisode:
         """Ends the episode; returns its reward in hits or utility, None if it is undecided."""
         assert self._episode is not None  # TRL resets an environment first
         self._ladder.end_all()
-        waited = time.monotonic() - self._replied_at
-        return self._episode.end(max(0.0, self._ladder.wait - waited)).outcome
+        waited_seconds = time.monotonic() - self._replied_at
+        remaining_seconds = max(0.0, self._ladder.wait - waited_seconds)
+        return self._episode.end(remaining_seconds).outcome
 
     def _leave(self) -> None:
         """Ends the episode without waiting for its reward."""
@@ -92,6 +106,7 @@ class _TrlEpisode:
             self._episode.end()
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """Takes a turn with one tool call; returns the text of the reply. name: of the tool."""
         assert self._episode is not None
         if self._ended is not None:
             return f"The episode has ended: {self._ended}."
@@ -102,9 +117,10 @@ class _TrlEpisode:
 
 
 def _method(function: Mapping[str, Any]) -> Callable[..., str]:
-    """Returns a tool as a method, of which transformers makes the schema again: by its signature and its docstring.
+    """Returns a tool as a method. Transformers makes the tool's schema again from its signature and its docstring.
 
-    It takes any arguments, so that wrong ones get the answer of the ladder. function: of a schema in OpenAI's format.
+    The method takes any arguments, so that the ladder itself answers wrong ones. function: the key `function` of a
+    tool's schema in OpenAI's format.
     """
     properties: Mapping[str, Mapping[str, Any]] = function["parameters"]["properties"]
 
@@ -117,7 +133,10 @@ def _method(function: Mapping[str, Any]) -> Callable[..., str]:
     lines = [f"    {name}: {_description(name, schema)}" for name, schema in properties.items()]
     method.__name__ = function["name"]
     method.__qualname__ = function["name"]
-    method.__doc__ = "\n".join([function["description"], *(["", "Args:", *lines] if lines else [])])
+    docstring = [function["description"]]
+    if lines:
+        docstring += ["", "Args:", *lines]
+    method.__doc__ = "\n".join(docstring)
     method.__annotations__ = hints | {"return": str}
     method.__signature__ = inspect.Signature([*own, *named], return_annotation=str)  # type: ignore[attr-defined]
     return method
@@ -132,21 +151,25 @@ def _variants(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _hint(schema: Mapping[str, Any]) -> Any:
     """Returns the type of an argument, with None if it may be null."""
     kinds = [each["type"] for each in _variants(schema)]
-    [kind, *_] = [each for each in kinds if each != "null"]
-    hint: Any = TYPES[kind]
+    kinds_of_value = [each for each in kinds if each != "null"]
+    hint: Any = TYPES[kinds_of_value[0]]
     if "items" in schema:
         hint = types.GenericAlias(list, TYPES[schema["items"]["type"]])
     return hint | None if "null" in kinds else hint
 
 
 def _description(name: str, schema: Mapping[str, Any]) -> str:
-    """Returns the description in one line, with the limits that types do not state, and the choices at its end."""
+    """Returns the description of an argument in one line, with its limits and its choices, which no type states."""
     phrases = [" ".join(str(schema.get("description", name)).split())]
     for each in _variants(schema):
         if "minimum" in each and "maximum" in each:
             phrases.append(f"from {each['minimum']:g} to {each['maximum']:g}")
-    if (parts := schema.get("items", {}).get("properties")) is not None:
-        phrases.append("each with " + ", ".join(f"{key} ({part['description']})" for key, part in parts.items()))
-    choices = [choice for each in _variants(schema) for choice in each.get("enum", ())]
+    properties_of_item = schema.get("items", {}).get("properties")
+    if properties_of_item is not None:
+        described = [f"{key} ({item['description']})" for key, item in properties_of_item.items()]
+        phrases.append(f"each with {', '.join(described)}")
+    choices: list[Any] = []
+    for each in _variants(schema):
+        choices.extend(each.get("enum", ()))
     text = "; ".join(phrases)
     return f"{text} (choices: {json.dumps(choices)})" if choices else text

@@ -41,10 +41,13 @@ JSON_TYPE = "application/json"
 """Content type of requests that change something. A form of a web page cannot send it to another server."""
 READING_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
+POLICY_VIOLATION = 1008  # code with which a websocket closes if its request is refused
+MAX_CLOSE_REASON = 100  # characters; the protocol allows 123 bytes
 ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?")
 USUAL_PORTS = {"http": "80", "https": "443"}
 """Ports that browsers leave out of an origin, by its scheme."""
-Answer = Callable[[Request], Awaitable[Any]]
+Handler = Callable[[Request], Awaitable[Any]]
+"""Returns the answer to a request, as values that can be written as JSON."""
 
 
 def application(environment: Environment) -> ASGIApp:
@@ -63,16 +66,16 @@ def application(environment: Environment) -> ASGIApp:
 
 
 def guarded(app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str] = ()) -> ASGIApp:
-    """Returns an application that answers only clients that may ask. Without this check, any web page could send
-    requests to a server of this machine.
+    """Returns an application that answers only permitted clients. Without this check, any web page could send requests
+    to a server of this machine.
 
-    token: clients have to show it; None: they show none. hosts: names under which clients may reach the server; empty:
-    any. origins: other servers whose pages may ask, as `checked_origin` returns them.
+    token: text that clients have to show; None: they need not show one. hosts: names under which clients may reach the
+    server; empty: any name. origins: other servers whose pages may ask, as `checked_origin` returns them.
     """
     guard = _Guard(app, token, hosts, origins)
     if not origins:
         return guard
-    # a browser asks first, without the token, whether a page of another server may send JSON
+    # before a page of another server sends JSON, the browser asks without the token whether the page may do so
     return CORSMiddleware(guard, origins, ("GET", "POST"), allow_headers=("Authorization", "Content-Type"))
 
 
@@ -97,8 +100,8 @@ class _Application:
         self._environment = environment
         self._threads = ThreadPoolExecutor(environment.most + EXTRA_THREADS, thread_name_prefix="client")
 
-    def answered(self, handler: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """Returns the handler with its answer as JSON, and its errors as refusals."""
+    def answered(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Returns a handler that sends the answer of the given one as JSON, and its errors as refusals."""
 
         async def respond(request: Request) -> Response:
             try:
@@ -143,6 +146,7 @@ class _Application:
         return await self._run(self._environment.rewards, _episode_number(request), wait)
 
     async def _run(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Calls a method in a thread; returns its result."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, functools.partial(method, *arguments, **named))
 
@@ -167,13 +171,14 @@ class _Guard:
         status, reason = fault
         if scope["type"] == "http":
             await refusal(status, reason)(scope, receive, send)
-        else:  # 1008: the connection violates the server's policy
-            await send({"type": "websocket.close", "code": 1008, "reason": reason[:100]})
+        else:
+            short_reason = reason[:MAX_CLOSE_REASON]
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": short_reason})
 
     def _fault(self, headers: Headers, method: str) -> tuple[int, str] | None:
         """Returns the status and the reason of a refusal; None if the request is served."""
         address = headers.get("host", "")
-        host = address.rpartition(":")[0] or address
+        host = _without_port(address)
         if self._hosts and host.strip("[]") not in self._hosts:
             return 403, f"the host {shown(host)} is not served here; it is {' or '.join(self._hosts)}"
         for origin in headers.getlist("origin"):
@@ -190,6 +195,13 @@ class _Guard:
         if method not in READING_METHODS and content_type != JSON_TYPE:
             return 415, f"send JSON, with the header Content-Type: {JSON_TYPE}; this is {shown(content_type)}"
         return None
+
+
+def _without_port(address: str) -> str:
+    """Returns the host of a header `Host`; an IPv6 address keeps its brackets, and its colons begin no port."""
+    if address.endswith("]"):
+        return address
+    return address.rpartition(":")[0] or address
 
 
 def refusal(status: int, message: str) -> Response:
@@ -256,9 +268,10 @@ def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any
 
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
-MAX_WAITING_CLIENTS = 2048  # that connect before the server answers
-SHUTDOWN_SECONDS = 10  # in which requests that run may end
-LOOK_SECONDS = 0.2  # between looks whether the environment has ended
+"""Hosts under which only clients of this machine reach a server."""
+MAX_WAITING_CLIENTS = 2048  # clients that may connect before the server answers
+SHUTDOWN_SECONDS = 10  # time in which running requests may end
+LOOK_SECONDS = 0.2  # time between two looks whether the environment has ended
 
 
 class EnvironmentServer:
@@ -271,7 +284,7 @@ class EnvironmentServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
-            self._socket.listen(MAX_WAITING_CLIENTS)  # clients that come before the server answers wait for it
+            self._socket.listen(MAX_WAITING_CLIENTS)
         except OSError as error:
             self._socket.close()
             raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
@@ -283,7 +296,7 @@ class EnvironmentServer:
         """Serves until the environment ends, or `stop` is called."""
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=SHUTDOWN_SECONDS, lifespan="off")
         server = uvicorn.Server(config)
-        # in a thread of its own: in the main thread, uvicorn would take over the signals
+        # the server has a thread of its own, since uvicorn would take over the signals in the main thread
         thread = threading.Thread(target=server.run, kwargs={"sockets": [self._socket]}, name="server")
         thread.start()
         while environment.left is None and thread.is_alive() and not self._stopping.wait(LOOK_SECONDS):
@@ -302,9 +315,9 @@ class EnvironmentServer:
 
 
 def hosts_of(host: str, token: str | None) -> Sequence[str]:
-    """Returns the names under which clients may reach a server; empty for any, which a token protects.
+    """Returns the names under which clients may reach a server. With a token, any name may, and the answer is empty.
 
-    Raises UsageError for an address that others reach, without a token.
+    host: the address at which the server listens. Raises UsageError if other machines reach it and there is no token.
     """
     if token is not None:
         return ()

@@ -1,7 +1,8 @@
 """The open episodes of an environment, and the thread that drives its campaign while clients propose.
 
-`EpisodeDesk` opens episodes, writes their turns and ends them; its methods run in that thread. `LadderThread` serves
-the clients' requests and runs the ladder between them. `SeedsThenClients` is the source of the campaign's proposals.
+`LadderThread` serves the clients' requests and runs the ladder between them. `EpisodeDesk` opens episodes, writes their
+turns and ends them; its methods run in the ladder's thread. `SeedsThenClients` is the source of the campaign's
+proposals. Episodes of a group, called siblings, begin alike and are compared with each other.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from sciagent.training.rollouts.sibling_groups import (
 from sciagent.verification.sandbox.host import Worker
 
 MAX_RUNNERS = 8  # policies whose tools are kept ready
-MAX_ENDED = 1000  # ended episodes that are remembered, for requests that are sent again
+SEED_DIGITS = 12  # hexadecimal digits of a task's seed; JSON keeps such whole numbers exactly
+MAX_ENDED = 1000  # ended episodes that are remembered, to answer repeated requests
 
 
 @dataclass
@@ -52,13 +54,13 @@ class OpenEpisode:
     opened: OpenedEpisode
     """What the client was told when it opened the episode."""
     policy: str
-    """Name and version of what answers."""
+    """Name and version of the client's policy."""
     asked: Asked
     """The moment of the environment's last message to the episode."""
     used_at: float = field(default_factory=time.monotonic)
     """Time of the client's last request, in seconds of the monotonic clock."""
     last_turn: tuple[Sampled, EpisodeReply] | None = None
-    """The client's last answer, and the reply to it; None before the first."""
+    """The client's last answer, and the reply to it; None before the first answer."""
 
     @property
     def number(self) -> int:
@@ -73,7 +75,7 @@ class SentTurn(NamedTuple):
     number: int | None
     """Number of the turn, as the client states it; None: it states none."""
     reply: Future[EpisodeReply]
-    """Gets the reply once the turn is written."""
+    """The reply to the turn, which is set once the turn is written."""
 
 
 class EpisodeDesk:
@@ -95,10 +97,10 @@ class EpisodeDesk:
         """Runners by the name of their policy, the latest used last."""
 
     def clear_up(self, driver: Driver) -> None:
-        """Marks the groups as broken that a killed environment has left open."""
+        """Marks the groups that a killed environment has left open as broken."""
         with driver.session.begin() as connection:
             for row in group_rows.of_campaign(connection, driver.built.row.id, "open"):
-                if "client" in row.task:
+                if "client" in row.task:  # the group belongs to an environment, not to other rollouts
                     break_group(connection, row, "its environment was stopped")
 
     def open(self, driver: Driver, request: EpisodeRequest) -> OpenEpisode:
@@ -155,8 +157,7 @@ class EpisodeDesk:
             runner = RolloutRunner(driver.built, driver.session.lease, driver.worker, ClientPolicy(policy), spec)
         self._runners[policy] = runner  # the latest used one is last
         while len(self._runners) > MAX_RUNNERS:
-            oldest = next(iter(self._runners))
-            del self._runners[oldest]
+            _remove_first(self._runners)
         return runner
 
     def _description(self, group: Group, sibling: Sibling, runner: RolloutRunner) -> OpenedEpisode:
@@ -171,13 +172,16 @@ class EpisodeDesk:
         )
 
     def take(self, driver: Driver, sent: Sequence[SentTurn]) -> None:
-        """Writes turns, and sets their replies. The turns of one policy are written in one step."""
+        """Writes turns, and sets their replies. The turns of one policy are written in one step.
+
+        A second turn of the same episode is refused.
+        """
         turns_by_runner: dict[int, dict[int, SentTurn]] = {}
         for turn in sent:
             turns = turns_by_runner.setdefault(id(turn.episode.runner), {})
             if turn.episode.number in turns:
                 turn.reply.set_exception(EpisodeError(409, f"a turn of episode {turn.episode.number} is under way"))
-            elif not _is_answered(turn):
+            elif not _answer_without_writing(turn):
                 turns[turn.episode.number] = turn
         for turns in turns_by_runner.values():
             if turns:
@@ -198,14 +202,14 @@ class EpisodeDesk:
             episode.used_at = time.monotonic()
             episode.last_turn = (answer, next_reply)
             if next_reply.done:
-                self._move_to_ended(episode)
+                self._close(episode)
             reply.set_result(next_reply)
 
     def end(self, episode: OpenEpisode, why: str, is_abandoned: bool = False) -> None:
         """Ends an episode. An episode that has ended already stays as it is. is_abandoned: its client left it."""
         if episode.sibling.ended is None:
             episode.runner.end(episode.group, episode.sibling, why, is_abandoned=is_abandoned)
-        self._move_to_ended(episode)
+        self._close(episode)
 
     def end_idle(self) -> None:
         """Ends the episodes whose clients have been silent for too long."""
@@ -215,17 +219,19 @@ class EpisodeDesk:
             self.end(episode, f"its client was silent for {self._idle_seconds:g} s", is_abandoned=True)
 
     def end_all(self, why: str) -> None:
-        """Ends all episodes that go on, as left unfinished."""
+        """Ends all episodes that go on, as abandoned by their clients."""
         for episode in list(self.episodes.values()):
             self.end(episode, why, is_abandoned=True)
 
-    def _move_to_ended(self, episode: OpenEpisode) -> None:
-        """Moves an episode from the open to the ended ones, and forgets the oldest of these if there are too many."""
+    def _close(self, episode: OpenEpisode) -> None:
+        """Moves an episode from `episodes` to `ended`, and offers it to no client any more.
+
+        Only the latest `MAX_ENDED` ended episodes are remembered.
+        """
         if self.episodes.pop(episode.number, None) is not None:
             self.ended[episode.number] = episode
         while len(self.ended) > MAX_ENDED:
-            oldest = next(iter(self.ended))
-            del self.ended[oldest]
+            _remove_first(self.ended)
         for name, (_, untaken) in list(self._untaken.items()):
             if episode in untaken:
                 untaken.remove(episode)
@@ -233,28 +239,35 @@ class EpisodeDesk:
                     del self._untaken[name]
 
 
+def _remove_first(entries: dict[Any, Any]) -> None:
+    """Removes the entry that was added first."""
+    first_key = next(iter(entries))
+    del entries[first_key]
+
+
 def task_seed(campaign_seed: int, task: int) -> int:
     """Returns the seed of a task. task: its number, from 0."""
-    return int(content_hash([campaign_seed, "task", task])[:12], 16)
+    digits = content_hash([campaign_seed, "task", task])[:SEED_DIGITS]
+    return int(digits, 16)
 
 
 def _reply(episode: OpenEpisode) -> EpisodeReply:
-    """Returns the reply to the last turn of an episode, without its reward."""
+    """Returns the reply to the last turn of an episode, without the turn's reward."""
     turns = episode.sibling.episode.turns
     return EpisodeReply(
         episode=episode.number,
         turn=len(turns) - 1,
-        messages=tuple(map(to_openai, turns[-1][1:])),
+        messages=tuple(map(to_openai, turns[-1][1:])),  # the turn's first message is the policy's own
         reward=None,
         done=episode.sibling.ended is not None,
         ended=episode.sibling.ended,
     )
 
 
-def _is_answered(turn: SentTurn) -> bool:
-    """Sets the reply of a turn that is not to be carried out; returns whether it is such a turn.
+def _answer_without_writing(turn: SentTurn) -> bool:
+    """Sets the reply of a turn that is not to be carried out, and returns True; returns False for any other turn.
 
-    A turn that was sent again gets the reply that it had. A turn out of order, or of an ended episode, gets an error.
+    A repeated turn gets its earlier reply. A turn out of order, or of an ended episode, gets an error.
     """
     episode = turn.episode
     number = len(turn.episode.sibling.episode.turns)
@@ -273,7 +286,7 @@ def _is_answered(turn: SentTurn) -> bool:
 
 
 def _differences(first: EpisodeRequest, request: EpisodeRequest) -> str:
-    """Returns the fields of the first request that the other one has otherwise, in words."""
+    """Returns the fields in which two requests differ, with both values, as a text."""
     other_values = vars(request)
     differences = []
     for name, value in vars(first).items():
@@ -296,7 +309,7 @@ class SeedsThenClients:
     def __init__(self, seeds: Source) -> None:
         self._seeds = seeds
         self.has_seeds = True
-        """Whether seeds are left to propose."""
+        """Whether the source may still have seeds to propose."""
 
     @property
     def is_busy(self) -> bool:
@@ -311,6 +324,7 @@ class SeedsThenClients:
         return self.has_seeds and self._seeds.prepare()
 
     def take(self, limit: int) -> TurnResult | None:
+        """Proposes up to `limit` seeds; never returns None, which would end the campaign."""
         taken = self._seeds.take(limit)
         if taken is None:
             self.has_seeds = False
@@ -392,7 +406,7 @@ class LadderThread:
                 self._drive(driver)
         except BaseException as error:  # noqa: BLE001 - it is raised again in the threads of the clients
             self.error = error
-            self._leave_once(f"the ladder failed: {error}", False)
+            self._leave_once(f"the ladder failed: {error}", can_write=False)
         finally:
             self._driver = None
             self._started.set()
@@ -405,7 +419,7 @@ class LadderThread:
         return self._source
 
     def _drive(self, driver: Driver) -> None:
-        """Takes steps of the driver until it is to stop and the campaign has come to an end."""
+        """Takes steps of the driver until the thread has to stop and the campaign has reached a final state."""
         final_state: CampaignState | None = None
         stopping = driver.session.stopping
         while final_state is None or not stopping.is_set():

@@ -46,7 +46,7 @@ class LadderState(State):
 
 
 class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderState]):
-    """The session of one client."""
+    """The session of one client, which has one open episode at a time."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -56,7 +56,7 @@ class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderSt
         self._episode: LadderEpisode | None = None
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> LadderObservation:
-        """Ends the episode before, and opens the next one.
+        """Ends the session's open episode, and opens the next one.
 
         episode_id: is not used, since the campaign numbers its episodes. kwargs: `task`, `group`, `siblings`, `policy`
         and `purpose`. Raises EpisodeError.
@@ -65,11 +65,12 @@ class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderSt
         self._episode = self._environment.open(seed=seed, **kwargs)
         opened = self._episode.opened
         return LadderObservation(
-            messages=[dict(each) for each in opened.messages], tools=[dict(t) for t in opened.tools]
+            messages=[dict(message) for message in opened.messages], tools=[dict(tool) for tool in opened.tools]
         )
 
     def step(self, action: LadderAction, timeout_s: float | None = None, **kwargs: Any) -> LadderObservation:
-        """Takes a turn. timeout_s: is not used; a turn is carried out once it was sent. Raises EpisodeError."""
+        """Takes a turn. timeout_s: is not used, since a turn that was sent is always carried out. Raises
+        EpisodeError."""
         episode = self._opened()
         if action.message is not None:
             reply = episode.turn(action.message, action.usage)
@@ -86,13 +87,13 @@ class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderSt
         """The episode with its rewards by the evidence so far."""
         if self._episode is None:
             return LadderState(campaign=self._environment.campaign)
-        found = self._environment.rewards(self._episode.number)
+        rewarded = self._environment.rewards(self._episode.number)
         return LadderState(
-            episode_id=str(found.episode),
-            step_count=len(found.turns),
+            episode_id=str(rewarded.episode),
+            step_count=len(rewarded.turns),
             campaign=self._environment.campaign,
-            outcome=found.outcome,
-            rewards=[turn.reward for turn in found.turns],
+            outcome=rewarded.outcome,
+            rewards=[turn.reward for turn in rewarded.turns],
         )
 
     def get_metadata(self) -> EnvironmentMetadata:
@@ -106,6 +107,7 @@ class OpenEnvLadder(OpenEnvEnvironment[LadderAction, LadderObservation, LadderSt
             self._episode = None
 
     def _opened(self) -> LadderEpisode:
+        """Returns the open episode. Raises EpisodeError without one."""
         if self._episode is None:
             raise EpisodeError(409, "no episode is open; call reset first")
         return self._episode

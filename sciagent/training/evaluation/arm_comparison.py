@@ -1,7 +1,8 @@
 """The figures of an evaluation's arms and their paired differences, from the figures of its campaigns.
 
-`compared` returns them, with intervals by a hierarchical bootstrap: tasks are drawn with replacement, then seeds within
-each drawn task. `draw` draws hits against verifications by arm, with bands.
+An arm is one policy or proposer of the evaluation; it runs a campaign for each task and seed. `compared` returns the
+figures and differences, with intervals by a hierarchical bootstrap: tasks are drawn with replacement, then seeds within
+each drawn task. `draw` plots hits against verifications by arm, with intervals as bands.
 """
 
 from __future__ import annotations
@@ -25,44 +26,57 @@ from sciagent.training.evaluation.evaluation_spec import (
     Interval,
 )
 
-RESAMPLES = 10_000
-SEED = 20_261_123
-LEVEL = 0.95
+RESAMPLES = 10_000  # resamples of the bootstrap
+SEED = 20_261_123  # an arbitrary seed; it is fixed, so that the same figures always have the same intervals
+LEVEL = 0.95  # share of the resamples that an interval encloses
+INTERVAL_ENDS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # quantiles of the resamples
 
 Figures = NDArray[np.float64]
 Draws = tuple[NDArray[Any], NDArray[Any]]
 
 
 def draws(n_tasks: int, n_seeds: int, resamples: int = RESAMPLES, seed: int = SEED) -> Draws:
-    """Returns the drawn tasks, (b, t, 1), and the drawn seeds of each, (b, t, s). All arms share them, so that
-    differences are paired."""
+    """Returns the drawn tasks, (b, t, 1), and the drawn seeds of each drawn task, (b, t, s), as indices.
+
+    All arms share these draws, so that their differences are paired. seed: of the random numbers.
+    """
     rng = np.random.default_rng(seed)
     tasks = rng.integers(n_tasks, size=(resamples, n_tasks, 1))
     return tasks, rng.integers(n_seeds, size=(resamples, n_tasks, n_seeds))
 
 
 def ratios(numerators: Figures, denominators: Figures, drawn: Draws) -> Figures:
-    """Returns (b + 1,) the ratio of the sums: of the data themselves first, then of each resample.
+    """Returns (b + 1,) the sum of the numerators over the sum of the denominators: first of the data, then of each
+    resample.
 
     numerators, denominators: (t, s) by task and seed; nan where a campaign is missing, which then counts in neither.
     The ratio is nan if its denominator is 0.
     """
     present = ~(np.isnan(numerators) | np.isnan(denominators))
-    up = np.where(present, numerators, 0.0)
-    down = np.where(present, denominators, 0.0)
-    tops = np.concatenate([[up.sum()], up[drawn].sum((1, 2))])
-    bottoms = np.concatenate([[down.sum()], down[drawn].sum((1, 2))])
-    found: Figures = np.divide(tops, bottoms, out=np.full_like(tops, np.nan), where=bottoms > 0)
-    return found
+    numerator_sums = _sums(np.where(present, numerators, 0.0), drawn)
+    denominator_sums = _sums(np.where(present, denominators, 0.0), drawn)
+    all_nan = np.full_like(numerator_sums, np.nan)
+    quotients: Figures = np.divide(numerator_sums, denominator_sums, out=all_nan, where=denominator_sums > 0)
+    return quotients
+
+
+def _sums(table: Figures, drawn: Draws) -> Figures:
+    """Returns (b + 1,) the sum of a (t, s) table, then the sum of each resample."""
+    return np.concatenate([[table.sum()], table[drawn].sum((1, 2))])
 
 
 def interval(values: Figures) -> Interval | None:
-    """Returns the first value, and the percentiles of the others that enclose `LEVEL` of them; None without a value."""
-    known = values[1:][~np.isnan(values[1:])]
-    if np.isnan(values[0]) or not len(known):
+    """Returns the value of the data, and the ends of its interval; None if no value is known.
+
+    values: (b + 1,) of the data first, then of each resample; nan where unknown.
+    """
+    of_data = values[0]
+    of_resamples = values[1:]
+    known = of_resamples[~np.isnan(of_resamples)]
+    if np.isnan(of_data) or not len(known):
         return None
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(values[0]), float(low), float(high)
+    low, high = np.quantile(known, INTERVAL_ENDS)
+    return float(of_data), float(low), float(high)
 
 
 SCORES = {
@@ -70,8 +84,9 @@ SCORES = {
     "hits_per_core_second": ("hits", "core_seconds"),
     "scaffolds_per_verification": ("scaffolds", "granted"),
 }
-"""By score: the table that is summed, and the table by whose sum it is divided."""
+"""By score: the names of the tables of its numerators and of its denominators."""
 TOTALS = ("hits", "scaffolds", "verifications", "core_seconds", "calls", "valid_calls")
+"""Figures of campaigns that are added up for an arm."""
 Places = Mapping[tuple[str, int], tuple[int, int]]
 """By task and seed: row and column in the tables."""
 
@@ -80,6 +95,7 @@ class ArmFigures:
     """The figures of one arm by task and seed: (t, s), nan where a campaign is missing."""
 
     def __init__(self, campaigns: Sequence[EvaluatedCampaign], places: Places, granted: int) -> None:
+        """granted: number of verifications that each campaign may spend."""
         self._campaigns = campaigns
         n_tasks = max(row for row, _ in places.values()) + 1
         n_seeds = max(column for _, column in places.values()) + 1
@@ -92,15 +108,21 @@ class ArmFigures:
             self.tables["granted"][place] = granted
 
     def scores(self, drawn: Draws, missing: Figures | None = None) -> dict[str, Figures]:
-        """Returns (b + 1,) each score, of the data and of every resample. missing: nan where campaigns are left out."""
-        left_out = 0.0 if missing is None else missing
-        return {
-            name: ratios(self.tables[top] + left_out, self.tables[bottom] + left_out, drawn)
-            for name, (top, bottom) in SCORES.items()
-        }
+        """Returns each score by name: (b + 1,) its value in the data, then in each resample.
+
+        missing: (t, s) nan where a campaign is left out, else 0; None: all campaigns count.
+        """
+        nan_or_zero = 0.0 if missing is None else missing
+        scores = {}
+        for name, (numerator, denominator) in SCORES.items():
+            numerators = self.tables[numerator] + nan_or_zero
+            denominators = self.tables[denominator] + nan_or_zero
+            scores[name] = ratios(numerators, denominators, drawn)
+        return scores
 
     def answer(self, drawn: Draws, policy: str | None, failed: Sequence[str]) -> EvaluatedArm:
-        """Returns the figures of the arm, with intervals."""
+        """Returns the figures of the arm, with intervals. policy: name and hash of its model; None if it has none.
+        failed: why campaigns of the arm are missing."""
         total = {name: sum(getattr(each, name) for each in self._campaigns) for name in TOTALS}
         calls = total.pop("calls")
         valid = total.pop("valid_calls")
@@ -116,8 +138,11 @@ def compared(
     policies: Mapping[str, str],
     failed: Mapping[str, Sequence[str]],
 ) -> tuple[dict[str, EvaluatedArm], tuple[ArmDifference, ...]]:
-    """Returns the figures of the arms that have campaigns, and their differences. policies: name and hash of the model
-    by arm. failed: why campaigns are missing, by arm."""
+    """Returns the figures of the arms that have campaigns, by arm, and the arms' differences.
+
+    tasks: names of the tasks, in the order of the tables' rows. policies: name and hash of the model, by arm. failed:
+    why campaigns are missing, by arm.
+    """
     by_arm: dict[str, list[EvaluatedCampaign]] = {}
     for each in campaigns:
         by_arm.setdefault(each.arm, []).append(each)
@@ -131,18 +156,24 @@ def compared(
 
 
 def differences(arms: Mapping[str, ArmFigures], drawn: Draws) -> Iterator[ArmDifference]:
-    """Yields each arm minus each arm before it, on the tasks and seeds that both have; none without such."""
+    """Yields each arm minus each arm before it, on the tasks and seeds that both have.
+
+    A pair without a common task and seed is left out.
+    """
     for before, name in combinations(arms, 2):
-        missing = 0 * (arms[before].tables["hits"] + arms[name].tables["hits"])
+        missing = 0 * (arms[before].tables["hits"] + arms[name].tables["hits"])  # nan where one of them is nan
         scores = arms[name].scores(drawn, missing)
         others = arms[before].scores(drawn, missing)
-        minus: dict[str, Interval | None] = {key: interval(scores[key] - others[key]) for key in SCORES}
-        if minus["hits_per_verification"] is not None:
-            yield ArmDifference.model_validate({"arm": name, "minus": before, **minus})
+        intervals: dict[str, Interval | None] = {key: interval(scores[key] - others[key]) for key in SCORES}
+        if intervals["hits_per_verification"] is not None:
+            yield ArmDifference.model_validate({"arm": name, "minus": before, **intervals})
 
 
-FORMATS = (".png", ".svg")
-PLOT_RESAMPLES = 1_000
+FORMATS = (".png", ".svg")  # suffixes of the files that a plot can be written to
+PLOT_RESAMPLES = 1_000  # fewer than for figures, since each resample has a value for each verification
+WIDTH_INCHES = 6.4
+HEIGHT_INCHES = 4.0
+DOTS_PER_INCH = 160
 
 
 def check_plot(path: Path) -> None:
@@ -158,35 +189,37 @@ def draw(answer: EvaluationAnswer, path: Path) -> None:
     import matplotlib
 
     with matplotlib.rc_context(SETTINGS):
-        chart, axes = figure(6.4, 4.0)
-        drawn = np.arange(answer.verifications + 1)
+        chart, axes = figure(WIDTH_INCHES, HEIGHT_INCHES)
+        verifications = np.arange(answer.verifications + 1)
         for arm in answer.arms:
             mean, low, high = curve(answer, arm)
-            [line] = axes.plot(drawn, mean, label=arm, linewidth=1.6)
-            axes.fill_between(drawn, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+            [line] = axes.plot(verifications, mean, label=arm, linewidth=1.6)
+            axes.fill_between(verifications, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axes.set_xlabel("verifications")
         axes.set_ylabel("hits of a campaign")
         axes.set_xlim(0, answer.verifications)
         axes.set_ylim(bottom=0)
         axes.legend(frameon=False, loc="upper left")
-        chart.savefig(path, dpi=160)
+        chart.savefig(path, dpi=DOTS_PER_INCH)
 
 
 def curve(answer: EvaluationAnswer, arm: str) -> tuple[Figures, Figures, Figures]:
-    """Returns (n + 1,) mean, lower and upper end of the number of hits after 0, 1, …, n verifications."""
+    """Returns the mean, lower end and upper end of the number of hits after 0, 1, …, n verifications, each (n + 1,)."""
     n = answer.verifications
-    mine = [each for each in answer.campaigns if each.arm == arm]
+    campaigns = [each for each in answer.campaigns if each.arm == arm]
     table = np.full((len(answer.tasks), len(answer.seeds), n + 1), np.nan)
-    for each in mine:
+    for each in campaigns:
         table[answer.tasks.index(each.task), answer.seeds.index(each.seed)] = _hits_after(each, n)
     drawn = draws(len(answer.tasks), len(answer.seeds), PLOT_RESAMPLES)
     present = ~np.isnan(table[..., 0])
-    counts = np.where(present, 1.0, 0.0)[drawn].sum((1, 2))
-    sums = np.where(present[..., None], table, 0.0)[drawn].sum((1, 2))
-    means = sums[counts > 0] / counts[counts > 0, None]
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    n_campaigns = np.where(present, 1.0, 0.0)[drawn].sum((1, 2))
+    hits = np.where(present[..., None], table, 0.0)[drawn].sum((1, 2))
+    has_campaigns = n_campaigns > 0
+    means = hits[has_campaigns] / n_campaigns[has_campaigns, None]
+    low, high = np.quantile(means, INTERVAL_ENDS, axis=0)
     return np.nanmean(table, axis=(0, 1)), low, high
 
 
 def _hits_after(campaign: EvaluatedCampaign, n: int) -> Figures:
+    """Returns (n + 1,) the number of hits of a campaign after 0, 1, …, n verifications."""
     return np.searchsorted(np.array(campaign.hits_at), np.arange(n + 1), side="right").astype(float)

@@ -1,5 +1,8 @@
-"""A process that runs campaigns of an evaluation: the ledger and campaigns come as lines of JSON on stdin, figures go
-to stdout. At the end of stdin, when its parent stops or dies, the campaign that runs is stopped."""
+"""A process that runs campaigns of an evaluation for its parent process.
+
+It reads lines of JSON from stdin: the first names the ledger, each later one a campaign. It writes an answer for each
+campaign to stdout. Stdin ends when the parent stops or dies; the running campaign is then stopped.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,10 @@ from sciagent.errors import DriverHeldError, SciagentError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, PlannedCampaign, fault_of
 
+STDOUT = 1  # file descriptor
+STDERR = 2  # file descriptor
+NO_MORE_LINES = ""  # in the queue of lines: stdin has ended
+
 
 def line_of(planned: PlannedCampaign) -> str:
     """Returns a campaign as a line for a worker."""
@@ -30,7 +37,10 @@ def _from_line(line: str) -> PlannedCampaign:
 
 
 def answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
-    """Returns {figures}, {fault}, {held} for a campaign that another process runs, or {} for one that was stopped."""
+    """Runs a campaign; returns its `figures`, or its `fault` if it failed.
+
+    Returns `held` with the reason if another process runs the campaign, and an empty mapping if it was stopped.
+    """
     try:
         figures = runs.run(planned)
     except DriverHeldError as error:
@@ -43,21 +53,22 @@ def answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
 def main() -> None:
     """Runs campaigns until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print is no answer
-    place = json.loads(sys.stdin.readline())
-    ledger = Ledger(place["url"], None if place["artifacts"] is None else Path(place["artifacts"]))
+    out = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
+    os.dup2(STDERR, STDOUT)  # texts that libraries print go to stderr, so that only answers reach the parent
+    location = json.loads(sys.stdin.readline())
+    artifacts = None if location["artifacts"] is None else Path(location["artifacts"])
+    ledger = Ledger(location["url"], artifacts)
     runs = CampaignRuns(ledger)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def read() -> None:
+    def read_lines() -> None:
         for line in sys.stdin:
             lines.put(line)
         runs.stop()
-        lines.put("")
+        lines.put(NO_MORE_LINES)
 
-    threading.Thread(target=read, daemon=True).start()
-    while line := lines.get():
+    threading.Thread(target=read_lines, daemon=True).start()
+    for line in iter(lines.get, NO_MORE_LINES):
         out.write(json.dumps(answer(runs, _from_line(line))) + "\n")
         out.flush()
     runs.close()

@@ -25,7 +25,7 @@ from sciagent.training.evaluation.evaluation_spec import (
 )
 
 ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-MAX_VERSIONS = 20  # of rewards that are shown, the latest ones
+MAX_VERSIONS = 20  # most versions of rewards that are shown for a policy, the latest ones
 
 
 def listed(ledger: Ledger) -> list[ListedPolicy]:
@@ -35,7 +35,7 @@ def listed(ledger: Ledger) -> list[ListedPolicy]:
 
 
 def show(ledger: Ledger, name: str) -> ShownPolicy:
-    """Returns what the ledger knows of a policy. name: of a policy, with its hash or without, or a role.
+    """Returns what the ledger knows of a policy. name: the policy's name, with or without its hash, or a role.
 
     Raises UnknownNameError.
     """
@@ -55,10 +55,11 @@ def show(ledger: Ledger, name: str) -> ShownPolicy:
 def promote(
     ledger: Ledger, name: str, role: str, *, evaluation: int | None = None, who: str, why: str = ""
 ) -> ChangedRole:
-    """Lets a role point to a policy. name: of a policy of the ledger, or of a model of this machine. evaluation: number
-    of the one that speaks for it; default: the last one of the policy.
+    """Lets a role, a name such as `production`, point to a policy.
 
-    Raises UnknownNameError, and UsageError for a name that cannot be a role.
+    name: of a policy of the ledger, or of a model of this machine. evaluation: number of the evaluation that justifies
+    the promotion; None: the last evaluation of the policy. Raises UnknownNameError, and UsageError for a text that
+    cannot be a role.
     """
     if not ROLE.fullmatch(role):
         raise UsageError(f'"{role}" is no name of a role: a-z, 0-9, "_" and "-", the first a letter, 64 at most')
@@ -76,9 +77,9 @@ def promote(
 
 
 def rollback(ledger: Ledger, role: str, *, who: str, why: str = "") -> ChangedRole:
-    """Lets a role point to the version before its last promotion.
+    """Lets a role point to the policy that it pointed to before its last promotion.
 
-    Raises UnknownNameError, and UsageError if there is no version before.
+    Raises UnknownNameError, and UsageError if there is no earlier policy.
     """
     with ledger.begin() as connection:
         policies.rollback(connection, role, who=who, why=why)
@@ -86,27 +87,30 @@ def rollback(ledger: Ledger, role: str, *, who: str, why: str = "") -> ChangedRo
 
 
 def _entered(connection: Connection, name: str) -> int:
-    """Returns the id of a policy of the ledger, or of a model of this machine, which is entered."""
+    """Returns the id of a policy. A model of this machine is first entered in the ledger if it is not there yet."""
     try:
         return policies.find(connection, name).id
     except UnknownNameError:
-        here = {model.name: model for model in installed_models.installed()}
-        if name not in here:
+        installed = {model.name: model for model in installed_models.installed()}
+        if name not in installed:
             raise
-        return policies.enter(connection, PolicyIdentity(here[name].policy, IN_PROCESS, here[name].sha256))
+        model = installed[name]
+        return policies.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, model.sha256))
 
 
 def _last_change(connection: Connection, role: str) -> ChangedRole:
+    """Returns the last promotion or rollback of a role that has one."""
     rows = {row.id: row for row in policies.rows(connection)}
-    return [change for _, change in _changes(connection, rows) if change.role == role][-1]
+    changes_of_role = [change for _, change in _changes(connection, rows) if change.role == role]
+    return changes_of_role[-1]
 
 
 def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tuple[int, ChangedRole]]:
-    """Returns all promotions and rollbacks, oldest first, each with the id of its policy."""
-    before: dict[str, RoleChange] = {}
-    found = []
+    """Returns all promotions and rollbacks, oldest first, each with the id of its policy. rows: policies by id."""
+    last_changes: dict[str, RoleChange] = {}  # by role
+    shown_changes = []
     for change in policies.changes(connection):
-        earlier = before.get(change.role)
+        earlier = last_changes.get(change.role)
         shown = ChangedRole(
             role=change.role,
             policy=rows[change.policy_id].name,
@@ -117,56 +121,71 @@ def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tupl
             why=change.why,
             at=change.at,
         )
-        found.append((change.policy_id, shown))
-        before[change.role] = change
-    return found
+        shown_changes.append((change.policy_id, shown))
+        last_changes[change.role] = change
+    return shown_changes
 
 
 def _listed(connection: Connection) -> dict[int, ListedPolicy]:
+    """Returns all policies by id, oldest first."""
     rows = {row.id: row for row in policies.rows(connection)}
-    here = {model.sha256: model.name for model in installed_models.installed()}
-    points: dict[int, list[str]] = {}
+    roles_by_policy: dict[int, list[str]] = {}
     for role, change in policies.current(connection).items():
-        points.setdefault(change.policy_id, []).append(role)
-    return {
-        row.id: ListedPolicy(
+        roles_by_policy.setdefault(change.policy_id, []).append(role)
+    model_names = {model.sha256: model.name for model in installed_models.installed()}
+    listed_policies = {}
+    for row in rows.values():
+        model = None  # name of the model of this machine; a policy with an adapter is no model by itself
+        if row.adapter_sha256 is None and row.base_sha256 is not None:
+            model = model_names.get(row.base_sha256)
+        listed_policies[row.id] = ListedPolicy(
             policy=row.name,
             source=row.source,
             parent=None if row.parent_id is None else rows[row.parent_id].name,
             training=_training(row.recipe),
-            roles=tuple(sorted(points.get(row.id, ()))),
-            model=here.get(row.base_sha256 or "") if row.adapter_sha256 is None else None,
+            roles=tuple(sorted(roles_by_policy.get(row.id, ()))),
+            model=model,
             at=row.at,
         )
-        for row in rows.values()
-    }
+    return listed_policies
 
 
 def _training(recipe: Mapping[str, Any] | None) -> str | None:
+    """Returns the kind of training that made a policy; None for a policy that was not trained here."""
     return None if recipe is None else str(recipe.get("training", "trained"))
 
 
 def _parents(rows: Mapping[int, PolicyRow], row: PolicyRow) -> list[str]:
-    found = []
+    """Returns the names of the policies that a policy comes from, the latest first. rows: all policies by id."""
+    names = []
     while row.parent_id is not None:
         row = rows[row.parent_id]
-        found.append(row.name)
-    return found
+        names.append(row.name)
+    return names
 
 
 def _evaluations(connection: Connection, policy_id: int) -> list[PolicyEvaluation]:
+    """Returns the policy's figures in each of its evaluations."""
     shown = []
-    for each in evaluations_and_turn_uses.of_policy(connection, policy_id):
-        figures = each.answer["arms"][each.arm]
-        names = ("hits_per_verification", "hits_per_core_second", "scaffolds_per_verification")
-        intervals = {name: figures[name] and tuple(figures[name]) for name in names}
-        more = {"evaluation": each.id, "arm": each.arm, "tasks": tuple(each.answer["tasks"]), "at": each.at}
-        shown.append(PolicyEvaluation.model_validate(more | intervals))
+    for row in evaluations_and_turn_uses.of_policy(connection, policy_id):
+        figures = row.answer["arms"][row.arm]
+        fields: dict[str, Any] = {
+            "evaluation": row.id,
+            "arm": row.arm,
+            "tasks": tuple(row.answer["tasks"]),
+            "at": row.at,
+        }
+        for name in ("hits_per_verification", "hits_per_core_second", "scaffolds_per_verification"):
+            fields[name] = None if figures[name] is None else tuple(figures[name])
+        shown.append(PolicyEvaluation.model_validate(fields))
     return shown
 
 
 def _rewards(connection: Connection, policy_id: int) -> list[PolicyReward]:
-    """Returns the mean outcomes of the policy's episodes, in the latest versions of rewards that have some of them."""
+    """Returns the mean outcome of the policy's episodes in each of the latest versions of rewards, oldest first.
+
+    Only versions that reward an episode of the policy count.
+    """
     r = t.reward.c
     u = t.turn.c
     v = t.reward_version.c

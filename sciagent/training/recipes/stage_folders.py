@@ -1,6 +1,7 @@
-"""The folder of a recipe's run: a folder for each stage, with what was asked and, once it is done, its answer.
+"""The folder of a recipe's run, and the object that stops the run.
 
-Ends a run of a recipe from another thread, whatever it does at the moment.
+`opened` makes the folder and holds it against other processes. A `StageFolder` in it keeps the inputs of one stage and,
+once the stage is done, its answer. `Stopping` ends the run from any thread; the run then raises `Interrupted`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from sciagent.errors import UsageError
 from sciagent.training.learner.run_state import replace
 from sciagent.training.train_answers import StageAnswer
 
-RECIPE = "recipe.json"
-STAGE = "stage.json"
-LOCK = ".lock"
+RECIPE = "recipe.json"  # file in the folder of a run, with the name of the recipe
+STAGE = "stage.json"  # file in the folder of a stage, with its inputs and its answer
+LOCK = ".lock"  # file that the process locks that works on the run
 
 
 class StageFolder:
@@ -31,31 +32,37 @@ class StageFolder:
         self.path = path
 
     def answer(self, asked: Mapping[str, Any]) -> StageAnswer | None:
-        """Returns the answer of the stage if it is done. asked: all that decides what comes out.
+        """Returns the answer of the stage if it is done; else None. Without a folder, it also makes the folder and
+        writes `asked` there, so that a later run with other inputs is refused.
 
-        Raises UsageError if another stage was done or begun here.
+        asked: all inputs that decide the result of the stage. Raises UsageError if a stage with other inputs was done
+        or begun here.
         """
-        known = self.path / STAGE
-        if not known.is_file():
+        stage_file = self.path / STAGE
+        if not stage_file.is_file():
             self.path.mkdir(exist_ok=True)
             self._write({"asked": asked})
             return None
-        held = json.loads(known.read_text(encoding="utf-8"))
-        if content_hash(held["asked"]) != content_hash(asked):
+        stored = json.loads(stage_file.read_text(encoding="utf-8"))
+        if content_hash(stored["asked"]) != content_hash(asked):
             raise UsageError(
                 f"{self.path} holds another stage than the recipe now has; remove this folder and the later ones, or "
                 "name another folder with --out"
             )
-        return StageAnswer.model_validate(held["answer"]) if "answer" in held else None
+        return StageAnswer.model_validate(stored["answer"]) if "answer" in stored else None
 
     def note(self, name: str, make: Any) -> Any:
-        """Returns a value of JSON that is made once, and is the same after a restart. make: makes it."""
+        """Returns a JSON value that is made and stored at the first call, and read at later calls and after a restart.
+
+        name: of its file, without `.json`. make: makes the value.
+        """
         path = self.path / f"{name}.json"
         if not path.is_file():
             replace(path, json.dumps(make()).encode())
         return json.loads(path.read_text(encoding="utf-8"))
 
     def finish(self, asked: Mapping[str, Any], answer: StageAnswer) -> None:
+        """Writes the answer; the stage is then done. asked: as in `answer`."""
         self._write({"asked": asked, "answer": answer.model_dump(mode="json")})
 
     def _write(self, content: Mapping[str, Any]) -> None:
@@ -64,36 +71,37 @@ class StageFolder:
 
 @contextmanager
 def opened(out: Path, recipe: str) -> Iterator[None]:
-    """Makes the folder of a run, and holds it against other processes. recipe: its name.
+    """Makes the folder of a run, and holds it against other processes. out: the folder. recipe: name of the recipe.
 
-    Raises UsageError for a folder with other files, for one of another recipe, or if another process holds it.
+    Raises UsageError for a folder with other files, for a folder of another recipe, or if another process holds it.
     """
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; name a folder with --out")
     out.mkdir(parents=True, exist_ok=True)
-    known = out / RECIPE
-    if not known.is_file() and any(path.name != LOCK for path in out.iterdir()):
+    recipe_file = out / RECIPE
+    if not recipe_file.is_file() and any(path.name != LOCK for path in out.iterdir()):
         raise UsageError(f"{out} has files and is no run of a recipe; name another folder with --out")
     try:
         with FileLock(out / LOCK, timeout=0):
-            if not known.is_file():
-                replace(known, json.dumps({"recipe": recipe}).encode() + b"\n")
-            elif (other := json.loads(known.read_text(encoding="utf-8"))["recipe"]) != recipe:
-                raise UsageError(f"{out} holds a run of the recipe {other}; name another folder with --out")
+            if not recipe_file.is_file():
+                replace(recipe_file, json.dumps({"recipe": recipe}).encode() + b"\n")
+            stored_recipe = json.loads(recipe_file.read_text(encoding="utf-8"))["recipe"]
+            if stored_recipe != recipe:
+                raise UsageError(f"{out} holds a run of the recipe {stored_recipe}; name another folder with --out")
             yield
     except Timeout:
         raise UsageError(f"another process works on {out}; wait until it has ended") from None
 
 
 class Stopping:
-    """Knows whether the run has to end, and how to end what it does."""
+    """Whether the run has to end, and the function that ends its present work."""
 
     def __init__(self) -> None:
         self.event = Event()
         self._end: Callable[[], object] | None = None
 
     def stop(self) -> None:
-        """Ends the run as soon as nothing is lost. May be called from any thread."""
+        """Ends the run as soon as it can end without losing finished work. May be called from any thread."""
         self.event.set()
         if self._end is not None:
             self._end()
@@ -104,7 +112,10 @@ class Stopping:
 
     @contextmanager
     def during(self, end: Callable[[], object]) -> Iterator[None]:
-        """Holds the function that ends what is done in the `with` block."""
+        """Lets `stop` call a function while the `with` block runs; calls it at once if the run has to end already.
+
+        end: ends the work of the block.
+        """
         self._end = end
         try:
             if self.is_set:
@@ -115,4 +126,4 @@ class Stopping:
 
 
 class Interrupted(Exception):
-    """The run has to end; what is done so far is kept."""
+    """Raised when the run has to end; the work so far is kept."""

@@ -1,4 +1,4 @@
-"""A policy without a model: random named edits of the candidates that it sees, for demonstrations and baselines."""
+"""A policy without a model, for demonstrations and baselines: it draws random named edits of the candidates it sees."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 NAME = "scripted"
 VERSION = "scripted@2"  # raised when the script draws other calls from the same seeds
 
-
-# the best in the opening, and its own new molecules, with their numbers
 _SEEN = re.compile(r"^(?:new )?(#\d+):? ([^\s:;]+)", re.MULTILINE)
-_NUMBER = json.dumps("#1")  # in the schemas of tools that take molecules by number
-TRIES = 20  # edits that are drawn until one fits
+"""A candidate's number and text: one of the best in the episode's opening, or a new one that the policy has made."""
+_NUMBER = json.dumps("#1")  # occurs in the schemas of tools that take molecules by number
+TRIES = 20  # most edits that are drawn to find one that fits
 
 
 class ScriptedPolicy:
-    """Calls `modify` on a candidate of the conversation, with an edit and what it puts in, each drawn uniformly.
+    """Calls the tool `modify` on a candidate of the conversation. The candidate, the edit and the part that the edit
+    puts in are each drawn uniformly.
 
-    The draw depends on the conversation and on the question's seed alone. The call has the form that the tools ask for:
-    a JSON object where answers are structured, and a parent by its number where tools take molecules so.
+    The draw depends on the conversation and on the question's seed alone. The call is a JSON object if answers are
+    structured, and names the candidate by its number if the tools take molecules by number.
     """
 
     name = VERSION
@@ -48,30 +48,49 @@ class ScriptedPolicy:
 
 
 def _drawn(question: EpisodeQuestion, subject: Subject) -> Sampled:
+    """Returns the answer that the question's seed draws."""
     rng = random.Random(f"{VERSION} {question.sampling.seed}")
     schema = question.sampling.schema
-    found = [seen for message in question.messages for seen in _SEEN.findall(message.content)]
-    if not subject.texts_are_notations:
-        parents = {number: number for number, _ in found}
-    elif _NUMBER in (offered := json.dumps([schema, question.tools])):
-        parents = {number: text for number, text in found if json.dumps(number) in offered}
-    else:
-        parents = {text: text for _, text in found}
+    parents = _parents(question, subject)
     parent = rng.choice(list(parents)) if parents else f"#{rng.randint(1, SHOWN)}"
-    arguments = {"parent": parent, **_edit(parents.get(parent, parent), rng, needed_edits(subject)), "where": None}
+    edit, what = _edit(parents.get(parent, parent), rng, needed_edits(subject))
+    arguments = {"parent": parent, "edit": edit, "what": what, "where": None}
     if schema is None:
-        message = Message("assistant", "", calls=(ToolCall("call_1", "modify", json.dumps(arguments)),))
+        call = ToolCall("call_1", "modify", json.dumps(arguments))
+        message = Message("assistant", "", calls=(call,))
     else:
         message = Message("assistant", json.dumps({"name": "modify", "arguments": arguments}))
     return Sampled(message, "calls", None, VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
 
 
-def _edit(parent: str, rng: random.Random, edits: EditSet) -> dict[str, str | None]:
-    """Returns an edit that fits the candidate, and what it puts in; the last one drawn if none of them fits."""
-    chosen: tuple[str, str | None] = ("", None)
+def _parents(question: EpisodeQuestion, subject: Subject) -> dict[str, str]:
+    """Returns the candidates of the conversation: by the name that the tools take, their text.
+
+    The text is the number where the subject's texts are no notation that a policy could write.
+    """
+    seen: list[tuple[str, str]] = []
+    for message in question.messages:
+        seen.extend(_SEEN.findall(message.content))
+    if not subject.texts_are_notations:
+        return {number: number for number, _ in seen}
+    offered = json.dumps([question.sampling.schema, question.tools])
+    if _NUMBER in offered:
+        return {number: text for number, text in seen if json.dumps(number) in offered}
+    return {text: text for _, text in seen}
+
+
+def _edit(parent: str, rng: random.Random, edits: EditSet) -> tuple[str, str | None]:
+    """Returns the name of an edit that fits the candidate, and the part that it puts in (None if it puts in none).
+
+    If none of the `TRIES` edits fits, it is the last one drawn. parent: text of the candidate; a number such as `#1`
+    takes any edit, since its structure is not known here.
+    """
+    name = ""
+    what: str | None = None
     for _ in range(TRIES):
         edit = rng.choice(list(edits.named.values()))
-        chosen = edit.name, rng.choice(edit.whats) if edit.whats else None
-        if parent.startswith("#") or edits.choices(parent, *chosen):
+        name = edit.name
+        what = rng.choice(edit.whats) if edit.whats else None
+        if parent.startswith("#") or edits.choices(parent, name, what):
             break
-    return {"edit": chosen[0], "what": chosen[1]}
+    return name, what

@@ -143,6 +143,7 @@ def test_a_request_that_cannot_be_read_is_refused(client: Client, raw: bytes, st
 def test_a_token_is_asked_for_and_a_foreign_host_is_refused(environment: Environment, client: Client) -> None:
     assert Client(client.url, Host="evil.example:80")("/health")[0] == 403
     assert Client(client.url, Host="localhost:80")("/health")[0] == 200
+    assert Client(client.url, Host="[::1]")("/health")[0] == 200  # without a port
     for asked in serving(environment, TOKEN):
         assert asked("/tasks")[0] == 401
         assert Client(asked.url, Authorization="Bearer wrong")("/tasks")[0] == 401

@@ -1,8 +1,9 @@
 """Token rows for TRL's AsyncGRPOTrainer: one `RolloutSample` for each turn that a policy gradient may use.
 
-A sample of TRL has one advantage, a row of ours one for each turn. So a turn becomes a sample: the tokens up to its
-end, of which only its own are trained. TRL's loss is a sum over tokens, so cutting a row into turns does not change it,
-and TRL computes the tokens that samples share once.
+A sample of TRL has one advantage, but a row of the data set has one advantage for each turn. So each turn becomes a
+sample. The sample holds all tokens up to the end of the turn, and only the tokens of the turn itself are trained.
+TRL's loss is a sum over tokens, so cutting a row into turns does not change the loss. TRL computes tokens that several
+samples share only once.
 """
 
 from __future__ import annotations
@@ -57,19 +58,27 @@ def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mappin
 
 
 def _samples(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    """Yields a sample for each turn that has trained tokens."""
     for sequence in sequences(source, split, left_out):
-        context = len(sequence.prompt_ids)
-        of = sequence.row["turns"][context:]
-        for turn in sorted({turn for turn, used in zip(of, sequence.mask, strict=True) if used}):
-            trained = [int(used and own == turn) for used, own in zip(sequence.mask, of, strict=True)]
-            end = len(trained) - trained[::-1].index(1)
-            drawn = zip(sequence.behaviour[:end], trained[:end], strict=True)
+        n_prompt = len(sequence.prompt_ids)
+        turn_of_token = sequence.row["turns"][n_prompt:]
+        trained_places: dict[int, list[int]] = {}  # by turn: places of its trained tokens in the response, ascending
+        for place, (turn, is_used) in enumerate(zip(turn_of_token, sequence.mask, strict=True)):
+            if is_used:
+                trained_places.setdefault(turn, []).append(place)
+        for turn, places in sorted(trained_places.items()):
+            end = places[-1] + 1
+            mask = [0] * end
+            log_probs = [0.0] * end
+            for place in places:
+                mask[place] = 1
+                log_probs[place] = sequence.behaviour[place]
             yield {column.name: sequence.row[column.name] for column in EPISODE} | {
                 "turn": turn,
                 "input_ids": sequence.prompt_ids + sequence.response_ids[:end],
-                "completion_mask": [0] * context + trained[:end],
-                "old_log_probs": [0.0] * context + [logprob if used else 0.0 for logprob, used in drawn],
-                "advantage": sequence.advantages[trained.index(1)],
+                "completion_mask": [0] * n_prompt + mask,
+                "old_log_probs": [0.0] * n_prompt + log_probs,
+                "advantage": sequence.advantages[places[0]],  # all trained tokens of a turn have the same
                 "group_id": sequence.row["group"],
                 "reward": sequence.row["outcome"],
                 "temperature": sequence.temperature,

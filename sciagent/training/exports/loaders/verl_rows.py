@@ -15,10 +15,11 @@ from verl.utils.model import compute_position_id_with_mask
 def load(path: str, pad_token_id: int, temperature: float | None = None) -> DataProto:
     """Returns the n rows of a file: prompts of p ids, padded on the left, and responses of r ids, padded on the right.
 
-    (n, p) prompts; (n, r) responses, response_mask, old_log_probs, rollout_log_probs, advantages, returns; (n, p + r)
-    input_ids, attention_mask, position_ids; (n, r) token_level_scores and token_level_rewards, if no outcome is open.
-    `uid` is equal for siblings. temperature: the rows drawn at it; None: all. Raises ValueError if there are several
-    temperatures, since verl takes one for a batch, or no rows.
+    Its tensors: (n, p) prompts; (n, r) responses, response_mask, old_log_probs, rollout_log_probs, advantages, returns;
+    (n, p + r) input_ids, attention_mask, position_ids; (n, r) token_level_scores and token_level_rewards, unless the
+    outcome of an episode is undecided. Episodes that are compared with each other have the same `uid`. temperature:
+    only rows that were drawn at it; None: all rows. Raises ValueError for no rows, or for rows of several temperatures,
+    since verl takes one for a batch.
     """
     rows = _rows(path, temperature)
 
@@ -26,12 +27,14 @@ def load(path: str, pad_token_id: int, temperature: float | None = None) -> Data
         return _padded([row[name] for row in rows], fill, kind, left)
 
     for row in rows:
-        row["of_prompt"] = [1] * len(row["prompts"])
-        row["of_response"] = [1] * len(row["responses"])
+        row["prompt_attention"] = [1] * len(row["prompts"])
+        row["response_attention"] = [1] * len(row["responses"])
     prompts = padded("prompts", pad_token_id, torch.long, left=True)
     responses = padded("responses", pad_token_id, torch.long)
-    attention = torch.cat([padded("of_prompt", 0, torch.long, left=True), padded("of_response", 0, torch.long)], 1)
-    behaviour = padded("rollout_log_probs", 0, torch.float32)
+    prompt_attention = padded("prompt_attention", 0, torch.long, left=True)
+    response_attention = padded("response_attention", 0, torch.long)
+    attention = torch.cat([prompt_attention, response_attention], 1)
+    log_probs = padded("rollout_log_probs", 0, torch.float32)  # by the model that sampled
     advantages = padded("advantages", 0, torch.float32)
     tensors = {
         "prompts": prompts,
@@ -40,35 +43,38 @@ def load(path: str, pad_token_id: int, temperature: float | None = None) -> Data
         "input_ids": torch.cat([prompts, responses], 1),
         "attention_mask": attention,
         "position_ids": compute_position_id_with_mask(attention),
-        "rollout_log_probs": behaviour,
-        "old_log_probs": behaviour.clone(),
+        "rollout_log_probs": log_probs,
+        "old_log_probs": log_probs.clone(),
         "advantages": advantages,
         "returns": advantages.clone(),
     }
     if all(row["token_level_scores"] is not None for row in rows):
         tensors["token_level_scores"] = padded("token_level_scores", 0, torch.float32)
         tensors["token_level_rewards"] = tensors["token_level_scores"].clone()
-    names = {"uid": np.array([row["uid"] for row in rows], dtype=object)}
-    about: dict[str, Any] = {"temperature": rows[0]["temperature"]}
-    return DataProto.from_dict(tensors=tensors, non_tensors=names, meta_info=about)
+    uids = {"uid": np.array([row["uid"] for row in rows], dtype=object)}
+    meta_info: dict[str, Any] = {"temperature": rows[0]["temperature"]}
+    return DataProto.from_dict(tensors=tensors, non_tensors=uids, meta_info=meta_info)
 
 
 def _padded(lists: Sequence[Sequence[float]], fill: float, kind: torch.dtype, left: bool) -> torch.Tensor:
-    """Returns (n, longest) the lists, padded on the left or on the right."""
+    """Returns (n, length of the longest list) the lists, padded with `fill` on the left or on the right."""
     width = max(map(len, lists))
     table = torch.full((len(lists), width), fill, dtype=kind)
-    for place, each in zip(table, lists, strict=True):
-        there = slice(width - len(each), width) if left else slice(len(each))
-        place[there] = torch.tensor(each, dtype=kind)
+    for table_row, values in zip(table, lists, strict=True):
+        start = width - len(values) if left else 0
+        end = start + len(values)
+        table_row[start:end] = torch.tensor(values, dtype=kind)
     return table
 
 
 def _rows(path: str, temperature: float | None) -> list[Any]:
+    """Returns the rows of a file, all drawn at one temperature. Raises ValueError, as `load` does."""
     rows = pq.read_table(path).to_pylist()
-    found = sorted({row["temperature"] for row in rows})
-    if temperature is None and len(found) > 1:
-        raise ValueError(f"{path} has rows of temperatures {found}; state one of them")
-    rows = [row for row in rows if temperature in (None, row["temperature"])]
-    if not rows:
-        raise ValueError(f"{path} has no rows{'' if temperature is None else f' of temperature {temperature:g}'}")
-    return rows
+    temperatures = sorted({row["temperature"] for row in rows})
+    if temperature is None and len(temperatures) > 1:
+        raise ValueError(f"{path} has rows of temperatures {temperatures}; state one of them")
+    chosen_rows = [row for row in rows if temperature in (None, row["temperature"])]
+    if not chosen_rows:
+        which = "" if temperature is None else f" of temperature {temperature:g}"
+        raise ValueError(f"{path} has no rows{which}")
+    return chosen_rows
