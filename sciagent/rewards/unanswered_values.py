@@ -30,7 +30,7 @@ from sciagent.scheduling.payoff import Aims, Bounds, Errors, expected_answers, q
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
-LEAST_ANSWERS = 8  # answers to every objective below which there is no law; half as many without one fold
+LEAST_ANSWERS = 8  # answers to every objective below which there is no law; half suffice where a fold is left out
 MAX_TEACHING = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
 FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
 
