@@ -98,7 +98,7 @@ class PluginSpec(_WithFile):
     @classmethod
     def _is_installed(cls, value: str, info: ValidationInfo) -> str:
         context = info.context or {}
-        # a file that is only read, not run, may name a proposer that this machine lacks
+        # a campaign file that is read but not run may name a proposer that this machine lacks
         will_run = context.get("base") is not None and context.get("candidates", True)
         if not will_run:
             return value
