@@ -1,4 +1,4 @@
-"""Derives the state of candidates from the evidence up to a watermark.
+"""Derives the state of candidates from the evidence up to a watermark, a position in the ledger.
 
 Neither the order in which the evidence arrived nor the standings that the campaign stored play a part. Only which of
 several candidates that relaxed to one structure was the first follows from the order; the ledger keeps it.
@@ -6,7 +6,9 @@ several candidates that relaxed to one structure was the first follows from the 
 Where the goal is the best candidates, an episode is worth its improvement over the campaign's record when it began,
 whatever its siblings find.
 
-Candidates reach the terminal rung with a known chance by the lots of `lottery`, or by those of the audit.
+Candidates reach the terminal rung with a known chance by the lots of the scheduler `lottery`, or by the lots of the
+audit, a random sample of the candidates that the scheduler `priced` passes over. A lot is a number in [0, 1); the
+candidate is drawn if its lot is below the chance.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.results import evidence, laws, pooled_replicates
 
 IDS_PER_READ = 2000
-_REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
+_REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)  # verdicts that say something about the candidate, unlike an error
 
 
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
@@ -62,8 +64,9 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
     """Returns what is known of candidates at a watermark, by candidate id, without the law's expectations.
 
     Only evidence, the decisions to buy it and the likenesses of relaxed structures count. People's holds, vetoes and
-    promotions do not: a reward says what the ladder found. Under the scheduler `lottery`, what the terminal rung said
-    of a candidate that was not drawn does not count either, whoever asked it: the drawn ones stand for all.
+    promotions do not: a reward says what the ladder found. Under the scheduler `lottery`, an answer of the terminal
+    rung on a candidate that was not drawn does not count either, whoever asked for it: the drawn candidates stand for
+    all.
     """
     state_of_id: dict[int, CandidateState] = {}
     for start in range(0, len(candidate_ids), IDS_PER_READ):
@@ -99,7 +102,8 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
             return CandidateState(Settlement.UNDECIDED)
         return CandidateState(Settlement.REFUSED, screened=built.rungs[where.position].is_fast)
     due = {rung.rules.position for rung in built.fast} | ordered
-    return CandidateState(Settlement.UNDECIDED if due - answered else Settlement.OPEN)
+    has_all_answers = due <= answered
+    return CandidateState(Settlement.OPEN if has_all_answers else Settlement.UNDECIDED)
 
 
 def _state_by_lot(built: Built, state: CandidateState, where: Place, is_drawn: bool) -> CandidateState:
@@ -123,7 +127,7 @@ def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -
         return {}
     keys = laws.candidate_keys(connection, candidate_ids)
     drawn = lots(built.spec.seed, keys.values()) < chance
-    return dict(zip(keys, map(bool, drawn), strict=True))
+    return {id_: bool(is_drawn) for id_, is_drawn in zip(keys, drawn, strict=True)}
 
 
 def _ordered_positions(
@@ -161,7 +165,7 @@ class Beginning(NamedTuple):
 
     watermark: int
     part: CandidatePart | None
-    """In a group, the candidates of its snapshot."""
+    """In a group, the candidates of its snapshot; None without a group."""
     turn_id: int
     """Id of its first turn; 0 in a group, where `part` says which candidates count."""
 
@@ -227,7 +231,7 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
         .where(e.settings_hash == computation.settings_hash)
         .group_by(cc.candidate_id, cc.seq, p.turn_id)
     )
-    rows = {int(row[0]): row for row in connection.execute(query)}
+    rows = {int(row.candidate_id): row for row in connection.execute(query)}
     answered = []
     for id_, state in states(built, connection, sorted(rows), as_of).items():
         if state.payoff is not None:
@@ -239,7 +243,10 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
 def beginnings(
     built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
 ) -> dict[int, Beginning]:
-    """Returns the beginnings by trajectory id."""
+    """Returns the beginnings of the episodes, by trajectory id. held: the episodes with their turns.
+
+    The episodes of a group are siblings: all begin with the group's snapshot of the campaign.
+    """
     group_of_id = rollout_groups.of_ids(
         connection, sorted({row.group_id for row, _ in held if row.group_id is not None})
     )

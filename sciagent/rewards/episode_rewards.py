@@ -1,4 +1,4 @@
-"""Computes the rewards of a campaign's episodes at a watermark, as rows of a version.
+"""Computes the rewards of a campaign's episodes at a watermark (a position in the ledger), as rows of a version.
 
 `valuations` gives the worth of candidates: a function of evidence, of a law and of a description of rewards.
 `CandidateFacts` reads worths, costs and families once for all turns. `reward_rows` makes the rows of a version.
@@ -41,7 +41,7 @@ class CandidateWorth(NamedTuple):
     """The worth of a candidate."""
 
     value: float | None
-    """In hits or utility; None if undecided."""
+    """Worth in hits or utility; None if undecided."""
     settled: bool
     """Whether the ladder has decided about the candidate."""
 
@@ -114,7 +114,8 @@ def _less_terminal_price(
     ids = list(expected)
     payoffs: dict[int, float] = {}
     for start in range(0, len(ids), IDS_PER_READ):
-        for id_, candidate in candidates.load(connection, ids[start : start + IDS_PER_READ]).items():
+        ids_of_read = ids[start : start + IDS_PER_READ]
+        for id_, candidate in candidates.load(connection, ids_of_read).items():
             price = price_of(terminal.declared(candidate) or {}, spec.prices)
             payoffs[id_] = max(0.0, expected[id_] - price)
     return payoffs
@@ -156,16 +157,18 @@ class CandidateFacts:
         self.notations: dict[int, str] = {}
         """Notations of the candidates, by id."""
         for start in range(0, len(ids), IDS_PER_READ):
-            for id_, candidate in candidates.load(connection, ids[start : start + IDS_PER_READ]).items():
+            ids_of_read = ids[start : start + IDS_PER_READ]
+            for id_, candidate in candidates.load(connection, ids_of_read).items():
                 notation = built.subject.notation(candidate)
                 self.notations[id_] = notation
                 self._key_and_families[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
 
     def _record(self, row: EpisodeRow) -> float | None:
+        """Returns the record that the episode had to beat; None unless the goal is the best candidates."""
         return None if self._records is None else self._records.of(row)
 
     def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[str, float | None]) -> TurnFacts:
-        """Returns the facts of a turn. row: its episode. terms: before their weights."""
+        """Returns the facts of a turn. row: its episode. terms: named terms before their weights."""
         worth = self._worth[self._record(row)]
         proposed = []
         for id_ in turn.new_candidates:
@@ -177,7 +180,8 @@ class CandidateFacts:
     def _reused_cost(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
         """Returns the cost of inline evidence that the turn reused.
 
-        The turn's own cost holds the evidence that the turn computed, and in a group of rollouts also the reused one.
+        The turn's own cost holds the evidence that the turn computed, and in a group of rollouts also the evidence that
+        it reused.
         """
         if row.group_id is not None:
             return Cost()
@@ -232,7 +236,7 @@ def _episodes(
     as_of: int,
     only: Collection[int] | None,
 ) -> list[_Episode]:
-    """Returns the episodes, those of a group one after the other."""
+    """Returns the episodes; the episodes of a group stand one after the other."""
     rows = episodes.episodes(connection, built.row.id, as_of, only)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
@@ -255,6 +259,7 @@ def _episodes(
 
 
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:
+    """Returns the advantages of the turns of each episode of a group, (siblings, turns)."""
     values: Group = [[reward.value for reward in episode.rewards] for episode in group]
     match spec.credit:
         case "outcome":
@@ -286,10 +291,16 @@ def _rows(episode: _Episode, advantages: Sequence[float | None]) -> list[RewardR
     """Returns the rows of an episode: its outcome first, then its turns."""
     to_go = returns([reward.value for reward in episode.rewards])
     total = to_go[0] if to_go else 0.0
-    rows = [RewardRow(episode.row.id, None, total, total, None, {}, ())]
+    outcome_row = RewardRow(
+        episode.row.id, turn_id=None, value=total, to_go=total, advantage=None, terms={}, candidates=()
+    )
+    rows = [outcome_row]
     for turn, facts, reward, later, advantage in zip(
         episode.turns, episode.facts, episode.rewards, to_go, advantages, strict=True
     ):
-        shown = [{"key": c.key, "value": c.worth, "cost": dict(c.cost), "settled": c.settled} for c in facts.candidates]
-        rows.append(RewardRow(episode.row.id, turn.id, reward.value, later, advantage, reward.terms, shown))
+        stored = []
+        for candidate in facts.candidates:
+            cost = dict(candidate.cost)
+            stored.append({"key": candidate.key, "value": candidate.worth, "cost": cost, "settled": candidate.settled})
+        rows.append(RewardRow(episode.row.id, turn.id, reward.value, later, advantage, reward.terms, stored))
     return rows

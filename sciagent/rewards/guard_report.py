@@ -1,4 +1,8 @@
-"""The guards of a version of rewards: statistics of each policy from the ledger up to the version's watermark.
+"""The guards of a version of rewards: statistics that show whether a policy exploits its rewards.
+
+They are made for each policy from the ledger up to the version's watermark, a position in the ledger. A lot is a number
+in [0, 1) by which a candidate is drawn. The control is a rung that runs by lot and is never rewarded; the law is the
+model that predicts the answers of rungs.
 
 `EpisodeReader` reads the episodes some groups at a time, with their new candidates, verdicts, lots, and scores by the
 control. `PolicyTally` keeps only numbers of them. `guards` turns the tallies into the answer.
@@ -48,6 +52,7 @@ from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.store.results import candidates, evidence, pooled_replicates
 
 LEVEL = 0.05  # probability of a false alarm in a whole table, for each of the two tests
+LEAST_P = 0.001  # smallest p that is shown as a number
 
 
 class ClusteredSample:
@@ -78,8 +83,11 @@ class PolicyTally:
         self.policy = policy
         self.first = first
         self.episodes = 0
+        """Number of episodes."""
         self.undecided = 0
+        """Number of episodes whose reward is undecided."""
         self.new = 0
+        """Number of new candidates."""
         self.outcomes = ClusteredSample()
         """Rewards of whole episodes."""
         self.distances = ClusteredSample()
@@ -91,18 +99,18 @@ class PolicyTally:
         self.drawn = ClusteredSample()
         """Payoffs of the candidates that a lot sent to the terminal rung."""
         self.chances = list[float]()
-        """The chance of each of these lots."""
+        """The chance with which each candidate of `drawn` was drawn."""
         self.promised = ClusteredSample()
         """Payoffs that the law expects of the candidates that were not drawn."""
         self.payoffs = ClusteredSample()
         """Payoffs of the candidates on which the control ran."""
         self.scores = ClusteredSample()
-        """Scores of the same candidates by the control."""
+        """Scores by the control of the candidates of `payoffs`."""
         self.gaps = ClusteredSample()
-        """Payoff less score of the same candidates."""
+        """Payoff less score of the candidates of `payoffs`."""
 
     def add_episode(self, number: int, rows: Sequence[RewardRow], turns: Sequence[EpisodeTurn]) -> None:
-        """Adds an episode. rows: its rewards."""
+        """Adds an episode. rows: rewards of its turns, and of the episode itself, which have no `turn_id`."""
         self.first = min(self.first, number)
         self.episodes += 1
         for row in rows:
@@ -114,7 +122,7 @@ class PolicyTally:
             self.statuses.update(proposal.status for proposal in turn.proposals)
 
     def add_candidate(self, family: str) -> None:
-        """Adds a new candidate of an episode by its family. All molecules without rings share one."""
+        """Adds a new candidate of an episode by its family. All molecules without rings share one family."""
         self.new += 1
         self.scaffolds[family] += 1
 
@@ -145,15 +153,16 @@ def payoff_of(state: CandidateState) -> float | None:
 
 
 def shown(mean: ClusteredMean | None) -> GuardEstimate | None:
+    """Returns a mean as the answer shows it."""
     return None if mean is None else GuardEstimate(value=mean.value, error=mean.error, n=mean.n)
 
 
 def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -> RewardGuards:
     """Returns the guards. tallies: in the order of their first episodes. control: label of the control's rung.
     sample: number of new proposals among which distinct scaffolds are counted."""
-    level = LEVEL / max(len(tallies), 1)
+    level = LEVEL / max(len(tallies), 1)  # of each policy, so that the whole table has `LEVEL`
     with_control = [tally for tally in tallies if tally.gaps.clusters]
-    first = with_control[0] if with_control else None
+    first = with_control[0] if with_control else None  # the policy with which later ones are compared
     since = None if first is None else first.policy.name
     guards_of_policies = []
     for tally in tallies:
@@ -178,7 +187,7 @@ def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -
 
 
 def _promise(tally: PolicyTally) -> PromiseCheck | None:
-    """Returns the check of the law's promises for a policy; None without candidates on either side."""
+    """Returns the check of the law's promises for a policy; None if it has no candidates to compare."""
     drawn = tally.drawn
     promised = tally.promised
     chances = np.array(tally.chances, dtype=float)
@@ -237,7 +246,8 @@ def _alarms(check: ControlCheck | None, promise: PromiseCheck | None, level: flo
 
 
 def chance(p: float) -> str:
-    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
+    """Returns the probability p of a test as a text."""
+    return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
 class CheckedCandidate(NamedTuple):
@@ -255,7 +265,7 @@ class CheckedCandidate(NamedTuple):
     expected: float | None
     """Payoff that the law expects of an unverified candidate; None without a law."""
     score: float | None
-    """Score by the control; None if it has not answered."""
+    """Score by the control; None if the control has not answered."""
 
 
 class CheckedEpisode(NamedTuple):
@@ -280,12 +290,12 @@ class EpisodeReader:
         self._as_of = as_of
         self._lots = Lots(built, connection, as_of)
         self.rewards: dict[int, list[RewardRow]] = {}
-        """By id of the episode."""
+        """The rewards, by id of the episode."""
         for row in rows:
             self.rewards.setdefault(row.trajectory_id, []).append(row)
 
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
-        """Returns the episodes by id. ids: of episodes that have rewards."""
+        """Returns the episodes by id. ids: ids of episodes that have rewards."""
         turns = episodes.turns_of(self._connection, ids, self._as_of)
         new_ids = set[int]()
         for turn in chain.from_iterable(turns.values()):
@@ -358,8 +368,10 @@ class EpisodeReader:
         return scores
 
     def _expected(self, candidate: Candidate, worth: float | None) -> float | None:
-        """Returns the payoff that the law expects of an unverified candidate; None without a law. Under `posterior`
-        its worth is less by the price of the terminal rung, unless that would be below 0."""
+        """Returns the payoff that the law expects of an unverified candidate; None without a law.
+
+        Under `posterior` the worth is the expected payoff less the price of the terminal rung, and at least 0.
+        """
         if not worth or self._spec.unsettled != "posterior":
             return worth
         cost = self._built.rungs[self._built.terminal].declared(candidate)
@@ -384,7 +396,8 @@ def guards(
     tallies = sorted(reading.tallies.values(), key=lambda tally: tally.first)
     sizes = [tally.new for tally in tallies if tally.new >= LEAST_PROPOSALS]
     label = None if built.control is None else built.control.spec.rung
-    return answered(tallies, label, min([MAX_SAMPLE, *sizes]))
+    sample = min([MAX_SAMPLE, *sizes])
+    return answered(tallies, label, sample)
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
@@ -456,7 +469,7 @@ class _Reading:
 
 
 def _add_checked(tally: PolicyTally, number: int, checked: CheckedCandidate, family: str) -> None:
-    """Adds a new candidate of an episode. number: of the episode. family: of the candidate."""
+    """Adds a new candidate of an episode. number: number of the episode. family: family of the candidate."""
     tally.add_candidate(family)
     if checked.state is None:
         return

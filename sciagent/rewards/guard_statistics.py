@@ -23,9 +23,9 @@ control does not.
 Diversity counts distinct scaffolds, and the distances between the candidates of an episode or a group.
 
 The exploitation index is what a law promises for candidates that nobody verified, less what they turn out to be worth.
-Nobody knows what the unverified candidates are worth. But a lot with a known chance π has verified others of the same
-kind. Each of those counts (1 - π) / π times, since so many like it were not drawn, and their mean payoff then
-estimates, without bias, what the law should have promised.
+Nobody knows what the unverified candidates are worth. But a lot with a known chance π has sent other candidates of the
+same kind to the terminal rung. Each of these verified candidates counts (1 - π) / π times, since so many like it were
+not drawn. Their mean payoff then estimates, without bias, what the law should have promised.
 
 A policy that is rewarded by a law finds the candidates of which the law thinks too well. The index then rises above 0.
 """
@@ -71,9 +71,11 @@ def clustered_mean(values: Array, clusters: Sequence[int], weights: Array | None
         return None
     mean = float(weights @ values) / total
     sums = cluster_sums(weights * (values - mean), clusters)
-    m = len(sums)
-    error = None if m < 2 else float(np.sqrt(m / (m - 1) * (sums**2).sum())) / total
-    return ClusteredMean(mean, error, len(values), m)
+    m = len(sums)  # number of clusters
+    error = None
+    if m >= 2:
+        error = float(np.sqrt(m / (m - 1) * (sums**2).sum())) / total
+    return ClusteredMean(mean, error, n=len(values), clusters=m)
 
 
 def cluster_sums(values: Array, clusters: Sequence[int]) -> Array:
@@ -82,6 +84,7 @@ def cluster_sums(values: Array, clusters: Sequence[int]) -> Array:
     return np.bincount(places, weights=values).astype(np.float64)
 
 
+RELATIVE_TOLERANCE = 1e-6  # error of an upper bound, as a share of the range of the values
 STAKES = np.array([0.05, 0.1, 0.2, 0.4, 0.8])  # shares of the largest possible stake; the wealth is divided among them
 
 
@@ -137,17 +140,19 @@ def upper_bound(values: Sequence[float], level: float, low: float, high: float) 
         gains = np.log1p(np.outer(STAKES, (mean - x) / (high - mean))).sum(axis=1)
         return float(np.logaddexp.reduce(gains)) - needed
 
-    top = high - 1e-6 * (high - low)
+    tolerance = RELATIVE_TOLERANCE * (high - low)
+    top = high - tolerance
     if missing_log_wealth(top) <= 0:
         return high
     start = max(low, float(x.mean()))
     if missing_log_wealth(start) >= 0:
         return start
-    return float(brentq(missing_log_wealth, start, top, xtol=1e-6 * (high - low)))
+    return float(brentq(missing_log_wealth, start, top, xtol=tolerance))
 
 
 N_PERMUTATIONS = 1999  # random permutations of the episodes
-SEED = 0
+SEED = 0  # of the permutations, so that a test can be repeated
+ROUNDING = 1e-12  # difference of two growths that counts as none
 
 
 class GapGrowth(NamedTuple):
@@ -187,14 +192,13 @@ def _share_as_large(sums: Array, sizes: Array, ours: int, growth: float) -> floa
     """Returns the share of permutations with a growth of at least `growth`. sums, sizes: (m,) sum and number of the
     gaps of each episode; the first `ours` belong to the later policy."""
     rng = np.random.default_rng(SEED)
-    slack = 1e-12  # for rounding
     n_as_large = 1  # the observed growth itself
     for _ in range(N_PERMUTATIONS):
         order = rng.permutation(len(sums))
         later = order[:ours]
         first = order[ours:]
         permuted_growth = sums[later].sum() / sizes[later].sum() - sums[first].sum() / sizes[first].sum()
-        if permuted_growth >= growth - slack:
+        if permuted_growth >= growth - ROUNDING:
             n_as_large += 1
     return n_as_large / (N_PERMUTATIONS + 1)
 
@@ -220,7 +224,7 @@ def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
 
 
 def nearest_distances(subject: Subject, found: Sequence[Features]) -> Array:
-    """Returns (n,) for each candidate 1 less the similarity to the most similar of the others.
+    """Returns (n,) 1 less the similarity of each candidate to the most similar of the others.
 
     A candidate that occurs twice has the distance 0. One candidate alone has none: (0,).
     """
@@ -241,7 +245,7 @@ class KeptPromise:
     promised: ClusteredMean
     """Expected payoff of the candidates that were not verified."""
     kept: ClusteredMean
-    """Payoff of those that a lot has sent to the terminal rung, weighted to stand for the others."""
+    """Payoff of the candidates that a lot has sent to the terminal rung, weighted to stand for the others."""
     error: float | None
     """Standard error of the index; None for fewer than two episodes on either side."""
     p: float | None

@@ -1,5 +1,8 @@
 """Publishes the rewards of a campaign as a version: a function of evidence, law and description.
 
+The law is the model that values candidates which the terminal rung has not answered. A watermark is a position in the
+ledger up to which evidence counts.
+
 `sciagent rewards` shows a version with all its episodes, and what differs between two versions.
 """
 
@@ -33,14 +36,15 @@ from sciagent.store.results.evidence import read_watermark
 
 
 class ChangedReward(AnswerModel):
-    """A turn whose reward is another one than before."""
+    """A turn whose reward differs between two versions."""
 
     episode: int
     """Number of the trajectory in its campaign."""
     turn: int
     was: float | None
-    """None: undecided, or not there."""
+    """Reward in the earlier version; None: undecided, or not in that version."""
     now: float | None
+    """Reward in the later version; None: undecided."""
 
 
 class PublishedRewards(AnswerModel):
@@ -68,7 +72,7 @@ class RewardedCandidate(AnswerModel):
     cost: float
     """Price × amount over all resources that were booked for the candidate, in hits or utility."""
     resources: Mapping[str, float]
-    """The amount of each of these resources, also of those without a price."""
+    """The amount of each booked resource, also of a resource without a price."""
     settled: bool
 
 
@@ -125,7 +129,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
 
 
 def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> RewardVersionRow:
-    """Publishes a new version that has the rewards of some groups of rollouts; the work is that of these groups alone.
+    """Publishes a new version with the rewards of some groups of rollouts; no other episodes are read.
 
     It has the law of the last version under the same description. Raises UsageError as `publish` does.
     """
@@ -146,8 +150,8 @@ def _new_version(
 ) -> RewardVersionRow:
     """Computes a version and writes it, with its law if the law is new; returns the version.
 
-    If another process wrote the version in the meantime, that one is returned. group_ids: the groups whose episodes are
-    rewarded; None: all episodes.
+    If another process wrote the version in the meantime, the written one is returned. group_ids: the groups whose
+    episodes are rewarded; None: all episodes.
     """
     with built.ledger.read() as connection:  # nobody waits while the rewards are computed
         law_id, law = law_of(built, connection, spec, as_of, previous)
@@ -215,15 +219,19 @@ def _requested_version(
 def law_of(
     built: Built, connection: Connection, spec: RewardSpec, as_of: int, previous: RewardVersionRow | None
 ) -> tuple[int | None, RewardLaw | None]:
-    """Returns the law with the id of its row: the stated one, else that of the previous version, else a new one, which
-    has no row yet."""
+    """Returns the id of a law's row, and the law: the stated law, else the law of the previous version, else a new law.
+
+    The id of a new law is None, since it has no row yet. Both are None if the description needs no law. Raises
+    UsageError if the row holds no law for rewards.
+    """
     if spec.unsettled == "settled":
         return None, None
     stated = spec.law or (previous.law if previous is not None else None)
     if stated is None:
         return None, fit_law(built, connection, as_of)
     row = laws.by_id(connection, stated)
-    if row is None or not {"stack", "truths"} <= row.state.keys():
+    is_reward_law = row is not None and {"stack", "truths"} <= row.state.keys()
+    if row is None or not is_reward_law:
         raise UsageError(f"row {stated} of the table of laws holds no law that was made for rewards; leave law: out")
     return row.id, restored_law(built, row.watermark, row.state)
 
@@ -245,11 +253,12 @@ def _published(connection: Connection, version: RewardVersionRow) -> PublishedRe
 
 
 def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow) -> tuple[ChangedReward, ...]:
-    """Returns the turns whose rewards differ between two versions, and those that only the new one has."""
+    """Returns the turns whose rewards differ between two versions, and the turns that only the new version has."""
     places = reward_versions.places(connection, new.campaign_id)
-    old_rewards = {
-        row.turn_id: row.value for row in reward_versions.of_version(connection, old.id) if row.turn_id is not None
-    }
+    old_rewards = {}
+    for row in reward_versions.of_version(connection, old.id):
+        if row.turn_id is not None:  # a row without a turn is for the whole episode
+            old_rewards[row.turn_id] = row.value
     changed = []
     for row in reward_versions.of_version(connection, new.id):
         if row.turn_id is None:
@@ -291,22 +300,29 @@ def _episodes(
         rows = by_episode.get(episode.id)
         if rows is None:
             continue
-        turns = tuple(shown_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
+        outcome = None
+        turns = []
+        for row in rows:
+            if row.turn_id is None:
+                outcome = row.value  # of the whole episode
+            else:
+                _, number = places[row.turn_id]
+                turns.append(shown_turn(row, number, prices))
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
                 group=None if episode.group_id is None else groups[episode.group_id],
                 sibling=episode.sibling,
                 policy=episode.policy,
-                outcome=next(row.value for row in rows if row.turn_id is None),
-                turns=turns,
+                outcome=outcome,
+                turns=tuple(turns),
             )
         )
     return shown
 
 
 def shown_turn(row: RewardRow, number: int, prices: Mapping[str, float]) -> RewardedTurn:
-    """Returns a turn with its reward. number: of the turn in its episode. prices: by which costs are shown."""
+    """Returns a turn with its reward. number: number of the turn in its episode. prices: prices of the resources."""
     return RewardedTurn(
         turn=number,
         reward=row.value,

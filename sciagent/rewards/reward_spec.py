@@ -26,6 +26,7 @@ PREDICTION = "prediction"
 
 
 def _known_resources(prices: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns the prices as they are. Raises a fault for an unknown resource."""
     for resource in prices:
         if resource not in RESOURCE_UNITS:
             known = ", ".join(RESOURCE_UNITS)
@@ -130,7 +131,8 @@ class RewardSpec(BaseModel):
                     faults.add((key, name), f'the description has no term "{name}"', hint, on_key=True)
             if PREDICTION in self.term_settings:
                 hint = "leave this out, and state its scales there"
-                faults.add(("term_settings", PREDICTION), "its settings are the key prediction_scales", hint, True)
+                message = "its settings are the key prediction_scales"
+                faults.add(("term_settings", PREDICTION), message, hint, on_key=True)
             for name in sorted(self.terms):
                 kind = term_class(name)
                 versions[name] = kind.version

@@ -144,11 +144,12 @@ def _proposed_first(turn: TurnOfEpisode) -> list[int]:
 
 def _unlikeness(subject: Subject, candidate: Features, others: Sequence[Features]) -> float:
     """Returns 1 less the similarity to the nearest of others: 1 if there are none."""
-    return 1.0 - (subject.nearest(candidate, others) or 0.0)
+    similarity = subject.nearest(candidate, others)
+    return 1.0 if similarity is None else 1.0 - similarity
 
 
 SETTLED = (Settlement.ANSWERED, Settlement.REFUSED)
-LEAST_SCORE = -1.0  # of a prediction of one property
+LEAST_SCORE = -1.0  # least score of a prediction of one property
 
 
 class _Prediction(NamedTuple):
@@ -175,7 +176,7 @@ class PredictionSettings(TermSettings):
 
 
 class PredictionTerm(RewardTerm):
-    """The agreement of a model's predictions for its own candidates with the verdicts; None until these are in.
+    """The agreement of a model's predictions for its own candidates with the answers; None until all answers are in.
 
     A prediction of a property scores 1 - CRPS / scale: 1 if it was exact and sure, 0 at a CRPS of one scale, never less
     than -1. The CRPS is proper, so that an honest prediction scores best on average. The term is the mean over the

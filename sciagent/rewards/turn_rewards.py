@@ -23,7 +23,7 @@ class FamilyCounts:
         self._seen: Counter[str] = Counter()
 
     def add(self, families: Collection[str]) -> int:
-        """Adds a candidate; returns its number in its largest family: k if it is the k-th candidate there."""
+        """Adds a candidate; returns its number in its largest family so far: k if it is the k-th candidate there."""
         self._seen.update(families)
         return max((self._seen[family] for family in families), default=1)
 
@@ -36,7 +36,7 @@ class ProposedCandidate:
     families: tuple[str, ...]
     """The scaffold or the ring systems; candidates that share one count less and less."""
     worth: float | None
-    """In hits or utility; None if undecided."""
+    """Worth in hits or utility; None if undecided."""
     settled: bool
     """Whether the terminal rung has answered, or nothing more can be bought."""
     cost: Cost
@@ -65,7 +65,7 @@ class TurnReward:
 
 
 def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
-    """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
+    """Returns a cost in hits or utility. prices: price of one unit of each resource; without a price it is free."""
     return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
 
 
@@ -126,12 +126,14 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
         counted = _scaled(wanted, allowed)
         value = None if evidence is None or undecided else evidence - spent + allowed
         parts: dict[str, float | None] = {"evidence": evidence, "cost": -spent, **counted}
-        parts |= dict.fromkeys(undecided)
+        for name in undecided:
+            parts[name] = None
         rewards.append(TurnReward(value, parts))
     return rewards
 
 
 def _within(value: float, limit: float) -> float:
+    """Returns the value, limited to [-limit, limit]."""
     return max(-limit, min(limit, value))
 
 
@@ -166,14 +168,16 @@ def worth(state: CandidateState, unsettled: Unsettled) -> float | None:
 
 
 def _settled(state: CandidateState) -> float | None:
+    """Returns the worth by the ladder's answers alone; None if no answer decides."""
     if state.settlement is Settlement.ANSWERED:
         return state.payoff
     return 0.0 if state.settlement is Settlement.REFUSED else None
 
 
 def _robust(state: CandidateState) -> float | None:
+    """Returns the doubly robust estimate of the worth; None if it cannot be made."""
     if state.settlement is Settlement.REFUSED and state.chance is None:
-        return 0.0  # thrown out by what every candidate has to pass, before any lot
+        return 0.0  # refused by a rung that every candidate has to pass, before any lot
     if state.settlement is Settlement.UNDECIDED or state.expected is None or not state.chance:
         return None
     answer = _settled(state)

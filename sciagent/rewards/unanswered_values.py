@@ -1,7 +1,8 @@
 """The law by which rewards value candidates that the terminal rung has not answered.
 
-The law is a function of the evidence up to a watermark and of the candidates' keys: rows are sorted by key, so that the
-order in which answers arrived, and the ids that a database gave, play no part.
+The law is a model that predicts the answers of rungs. It is a function of the candidates' keys and of the evidence up
+to a watermark, a position in the ledger: rows are sorted by key, so that the order in which answers arrived, and the
+ids that a database gave, play no part.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sciagent.scheduling.payoff import Aims, Bounds, Errors, expected_answers, q
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
-LEAST_ANSWERS = 8  # answers to every objective below which there is no law
+LEAST_ANSWERS = 8  # answers to every objective below which there is no law; half suffice where a fold is left out
 MAX_TEACHING = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
 FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
 
@@ -51,17 +52,20 @@ class RewardLaw:
 
 @dataclass(frozen=True)
 class _Board:
-    """Candidates, and what the ladder said of them: n rows, sorted by key, and c observed columns."""
+    """Candidates with the answers of the ladder: n rows, sorted by key, and c observed columns."""
 
     ids: NDArray[np.int64]
     """(n,) ledger ids."""
     order: Order
     """(n,) hashes of the candidates' keys; the remainder by `FOLDS` is a candidate's fold."""
     texts: tuple[str, ...]
+    """Texts of the candidates."""
     scores: Array
-    """(n, c) NaN where unknown."""
+    """(n, c) answers; NaN where unknown."""
     errors: Errors
+    """(n, c) uncertainties of the answers."""
     bounds: Bounds
+    """(n, c) which answers are censored, and on which side."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
 
 
 def restored_law(built: Built, watermark: int, state: Mapping[str, Any]) -> RewardLaw | None:
-    """Returns a law that was fitted before; None if no rung of the campaign can teach one."""
+    """Returns a law that was fitted before; None if no rung of the campaign can teach a law."""
     schema = observation_schema(built)
     return None if schema is None else RewardLaw(schema, watermark, state)
 
@@ -117,7 +121,7 @@ def expectations(
     asking = _board(built, connection, law.schema, candidate_ids, as_of)
     terminal = PaidIndex(len(law.schema.paid) - 1)
     terminal_columns = [number for number, column in enumerate(law.schema.columns) if column.at == terminal]
-    asking.scores[:, terminal_columns] = np.nan
+    asking.scores[:, terminal_columns] = np.nan  # a candidate is valued without its own terminal answer
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
     for fold in range(FOLDS):
@@ -134,7 +138,7 @@ def expectations(
         asked_rows = np.arange(len(taught), len(scores))
         values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record)
         if values is not None:
-            expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
+            expected.update(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
 
 
@@ -159,7 +163,9 @@ def _payoffs(
         stack.restore(law.state["stack"])
         return stack.fit(questions(aims, truths, known, uncertain), 0, order)
 
-    laws = fit(*expected_answers(scores, errors, bounds if bounds.any() else None, aims, truths, fit))
+    known_bounds = bounds if bounds.any() else None
+    known, uncertain = expected_answers(scores, errors, known_bounds, aims, truths, fit)
+    laws = fit(known, uncertain)
     means, variances = np.empty((2, len(truths), len(rows)))
     for number in range(len(truths)):
         means[number], spread, _ = mixture(laws, number, rows)

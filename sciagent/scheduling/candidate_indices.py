@@ -6,9 +6,12 @@ candidate the programme that is worth most to it (`groups`). The second half sel
 Forecasts take most of the time of an update, so an update does not evaluate all candidates. Without a hyper-parameter
 fit, it evaluates the candidates near the top and the new ones. After a fit, it evaluates all open candidates if there
 are at most `MAX_ALL_EVALUATED`. If there are more, it evaluates a random sample. A regression on the sample (old index,
-known scores, costs -> new index) predicts the index of the other candidates. Those with the best predictions are then
-evaluated, too; the remaining ones keep their prediction, and the sample represents them in the calculation of the
-price.
+known scores, costs -> new index) predicts the index of the other candidates. The candidates with the best predictions
+are then evaluated, too. The remaining candidates keep their prediction, and the sample represents them in the
+calculation of the price.
+
+A law is a model that predicts the answers of rungs. A programme is the solution of the dynamic programme for one
+candidate: which rung to buy at each state u, the probit of the expected payoff.
 """
 
 from __future__ import annotations
@@ -85,8 +88,10 @@ class CandidateGroup:
         return self.programme.purchases(self.u, price * self.weight)
 
     def action(self, price: float) -> NDArray[np.int64]:
-        """Returns (n,) position in `rungs` of the rung to buy, or TERMINAL. The purchase is that at this price, or that
-        at the candidate's index if the price is 0 or nothing pays."""
+        """Returns (n,) position in `rungs` of the rung to buy, or TERMINAL.
+
+        If the price is 0 or nothing pays at it, the rung is the one to buy at the candidate's own index.
+        """
         actions_at_index = self.programme.at_index(self.u)
         if price <= 0:
             return actions_at_index
@@ -118,8 +123,8 @@ def groups(
 ) -> Iterator[CandidateGroup]:
     """Yields groups of the candidates in `rows`, (n,).
 
-    chains: one per aim. barred: rungs that cannot be bought. plans: those solved for other candidates under the same
-    law; the missing ones are added to it.
+    chains: one per aim. barred: rungs that cannot be bought. plans: plans that were solved for other candidates under
+    the same law; missing plans are added to the mapping.
     """
     terminal = pool.paid[-1]
     has_one_limit = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
@@ -411,6 +416,9 @@ N_BEST_PREDICTED = 12_000  # candidates outside the sample that are evaluated fo
 MIN_PER_COEFFICIENT = 10  # sampled candidates per coefficient of a regression; with fewer there is no prediction
 MAX_FITTED = 10_000  # largest number of sampled candidates per regression
 REGRESSION_BLOCK = 1 << 14  # candidates computed at a time
+LEAST_SPREAD = 1e-9  # least standard deviation of an input, so that none is divided by 0
+LEAST_COST = 1e-300  # least cost whose logarithm is taken
+MAX_DEVIATIONS = 6  # standard deviations to which an input of a regression is limited
 MAX_EXPONENT = 700.0  # so that a predicted index does not overflow
 
 
@@ -427,22 +435,23 @@ class Evaluated:
 
 
 def candidates_near_top(open_rows: RowIndices, index: Array) -> Evaluated:
-    """Selects the new candidates and those near the top, since the order changes slowly. open_rows: (n,) all open
-    candidates. index: (n,) index of each when last evaluated, NaN if never."""
+    """Selects the new candidates and the candidates near the top, since the order changes slowly. open_rows: (n,) all
+    open candidates. index: (n,) index of each when last evaluated, NaN if never."""
     is_new = np.isnan(index)
     n_selected = N_NEAR_TOP + int(is_new.sum())
     if len(open_rows) <= n_selected:
-        return Evaluated(open_rows, True)
+        return Evaluated(open_rows, covers_all=True)
     rank_key = np.where(is_new, -np.inf, -index)
     selected = np.argpartition(rank_key, n_selected)[:n_selected]
-    return Evaluated(np.sort(open_rows[selected]), False)
+    return Evaluated(np.sort(open_rows[selected]), covers_all=False)
 
 
 def is_near_top(index: Array) -> Mask:
     """Returns (n,) whether a candidate has one of the `N_NEAR_TOP` largest indices."""
     is_near = np.ones(len(index), dtype=bool)
     if len(index) > N_NEAR_TOP:
-        is_near[np.argpartition(-index, N_NEAR_TOP)[N_NEAR_TOP:]] = False
+        largest_first = np.argpartition(-index, N_NEAR_TOP)
+        is_near[largest_first[N_NEAR_TOP:]] = False
     return is_near
 
 
@@ -478,7 +487,7 @@ def predict_indices(
             continue
         inputs = _regression_inputs(pool, rows[fitted], old_index[fitted], columns, open_rungs)
         centre = inputs.mean(0)
-        spread = np.maximum(inputs.std(0), 1e-9)
+        spread = np.maximum(inputs.std(0), LEAST_SPREAD)
         terms = _quadratic_terms((inputs - centre) / spread)
         coefficients = np.linalg.lstsq(terms, np.log(new_index[fitted]), rcond=None)[0]
         for start in range(0, len(members), REGRESSION_BLOCK):
@@ -508,19 +517,20 @@ def select_best_predicted(predicted: Array, is_sampled: Mask) -> tuple[Mask, Arr
 
 def _alike_candidates(pool: CandidatePool, rows: RowIndices) -> Iterator[RowIndices]:
     """Groups candidates by their known scores and open rungs. Yields, for each group, positions in `rows`."""
-    known = np.concatenate([np.isnan(pool.scores[rows]), pool.closed[rows]], axis=1)
-    group_of_each = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
+    unknown_or_closed = np.concatenate([np.isnan(pool.scores[rows]), pool.closed[rows]], axis=1)
+    _, inverse = np.unique(np.packbits(unknown_or_closed, axis=1), axis=0, return_inverse=True)
+    group_of_each = inverse.ravel()
     for group in np.unique(group_of_each):
         yield np.flatnonzero(group_of_each == group)
 
 
 def _regression_inputs(pool: CandidatePool, rows: RowIndices, old_index: Array, columns: Mask, rungs: Mask) -> Array:
     """Returns (n, d) inputs of the regression: logarithm of the old index, known scores, logarithms of the costs."""
-    log_costs = np.log(np.maximum(pool.costs[rows][:, rungs], 1e-300))
+    log_costs = np.log(np.maximum(pool.costs[rows][:, rungs], LEAST_COST))
     return np.column_stack([np.log(old_index), pool.scores[rows][:, columns], log_costs])
 
 
 def _quadratic_terms(x: Array) -> Array:
-    """Returns (n, 1 + 2 d) terms 1, x and x² of standardised inputs, (n, d), within 6 standard deviations."""
-    clipped = np.clip(x, -6, 6)
+    """Returns (n, 1 + 2 d) terms 1, x and x² of standardised inputs, (n, d), limited to `MAX_DEVIATIONS`."""
+    clipped = np.clip(x, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     return np.column_stack([np.ones(len(x)), clipped, clipped * clipped])

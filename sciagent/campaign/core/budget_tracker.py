@@ -62,24 +62,31 @@ class BudgetTracker(Budget):
         return self.resumes(next_costs or [LEAST_TURN_COST])
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
-        """Yields the reservations of queued jobs, and of jobs that could be started on each rung's first candidates."""
+        """Yields the reservations of queued jobs, and of jobs that could start on the first candidates of each rung.
+
+        A candidate that waits for a rung may get any later rung instead.
+        """
         by_id = {r.id: r for r in built.all_rungs}
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
-        for i, rung in enumerate(built.paid):
+        for place, rung in enumerate(built.paid):
             waiting = standings.waiting_candidates(
                 connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG
             )
-            yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[i:])
+            yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[place:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:
+        """Yields the cost to reserve for a job of each rung that may start more jobs, for each candidate."""
         loaded = candidates.load(connection, ids) if ids else {}
         for rung in rungs:
-            if self.remaining_jobs(rung.rules.position) != 0:
-                yield from (rung.reserves(rung.declared(candidate)) for candidate in loaded.values())
+            if self.remaining_jobs(rung.rules.position) == 0:
+                continue
+            for candidate in loaded.values():
+                yield rung.reserves(rung.declared(candidate))
 
 
 def _limits(built: Built) -> BudgetLimits:
+    """Returns the limits of the campaign's budget, its wall time in seconds."""
     budget = built.spec.budget
     wall = None if budget.wall_minutes is None else 60 * budget.wall_minutes
     return BudgetLimits(budget.stocks(), budget.rates(), built.limit_by_rung, wall)
@@ -87,5 +94,5 @@ def _limits(built: Built) -> BudgetLimits:
 
 def _clock(connection: Connection) -> Callable[[], float]:
     """Returns a clock in Unix seconds: the ledger's time now plus the time that passes in this process."""
-    ahead = db_now(connection).timestamp() - time.monotonic()
-    return lambda: ahead + time.monotonic()
+    unix_time_at_zero = db_now(connection).timestamp() - time.monotonic()  # when the monotonic clock was 0
+    return lambda: unix_time_at_zero + time.monotonic()

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from sciagent.scheduling.array_types import Mask
 
 
+CANDIDATES_PER_WORKER = 4  # least number of candidates that should wait for each worker
 Result = TypeVar("Result", Finding, RecordedEvidence)
 
 
@@ -96,7 +97,10 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
             connection, candidate_ids, Computation(DERIVED_VERIFIER, VERSION, prop.settings_hash)
         )
         for id_, candidate in loaded.items():
-            used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
+            used = {}
+            for position in prop.rungs:
+                if id_ in answers[position]:
+                    used[position] = answers[position][id_]
             new = _derived_evidence(prop, candidate.key, id_, used, held.get(id_))
             if new is not None:
                 evidence.record_once(connection, [new])
@@ -111,15 +115,20 @@ def _derived_evidence(
 ) -> NewEvidence | None:
     """Returns the evidence to record; None if there is no value, or the ledger has it already.
 
-    used: answers by position of the rung. held: the current evidence and its revision."""
+    used: answers by position of the rung. held: the evidence that the ledger has now, and its revision."""
     values = {}
     for position, answer in used.items():
         for part in answer.measured:
             values[position, part.property] = part.quantity
     measured = prop.measured(values)
-    if measured is None or (held is not None and held[0].measured == (measured,)):
+    if measured is None:
         return None
-    revision = 0 if held is None else held[1] + 1
+    revision = 0
+    if held is not None:
+        held_evidence, held_revision = held
+        if held_evidence.measured == (measured,):
+            return None
+        revision = held_revision + 1
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
     key = EvidenceKey(candidate_key, DERIVED_VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     kind = measured.quantity.uncertainty_kind
@@ -149,7 +158,8 @@ def check_derived(connection: Connection, spec: CampaignSpec) -> None:
 class FreeGates:
     """The gates of the leading fast rungs whose verifier defines `glance`, such as `molecule.checks`.
 
-    A refusal counts as a missed gate where the rung drops what it refuses. Limits of objectives are no gates.
+    `glance` gives the values that need no calculation. A refusal counts as a missed gate where the rung drops what it
+    refuses. Limits of objectives are no gates.
     """
 
     def __init__(self, rungs: Sequence[BuiltRung]) -> None:
@@ -177,11 +187,14 @@ class FreeGates:
                 finding = rung.verifier.glance(candidate, names)
             except SimulatorError:
                 continue
-            if finding is None or (finding.outcome is not Outcome.OK and not rung.rules.drop_on_refusal):
+            if finding is None:
+                continue
+            is_tolerated_refusal = finding.outcome is not Outcome.OK and not rung.rules.drop_on_refusal
+            if is_tolerated_refusal:
                 continue
             finding = with_derived(rung, finding, earlier)
-            known = {m.property for m in finding.measured}
-            gate = {name: window for name, window in rung.rules.gate.items() if name in known}
+            known_names = {measured.property for measured in finding.measured}
+            gate = {name: window for name, window in rung.rules.gate.items() if name in known_names}
             judgement = judge(replace(rung.rules, accept={}, gate=gate), finding)
             earlier.append(Answer(rung.rules.position, judgement, finding.measured))
             if judgement.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE):
@@ -190,33 +203,46 @@ class FreeGates:
 
 
 def control_rules(rung: RungSpec, position: int) -> RungRules:
-    """Returns the rules of a control, which judge nothing. position: the one after the ladder."""
-    return RungRules(str(rung.tier), {}, False, frozenset(rung.measured()), Position(position), {}, False)
+    """Returns the rules of a control, which judge nothing. position: the position after the last rung of the ladder."""
+    return RungRules(
+        str(rung.tier),
+        gate={},
+        drop_on_refusal=False,
+        measured=frozenset(rung.measured()),
+        position=Position(position),
+        accept={},
+        is_terminal=False,
+    )
 
 
 def is_drawn(control: BuiltRung, seed: int, keys: Iterable[str]) -> Mask:
     """Returns (n,) whether the control runs on candidates, by their keys.
 
-    The lots are others than those of the audit and of `lottery`, so that what these chose plays no part.
+    A candidate is drawn if its lot, a number in [0, 1), is below the share of the control. The audit and the scheduler
+    `lottery` draw other lots, so the control does not depend on their choices.
     """
-    drawn: Mask = lots(seed, (f"{control.spec.rung}:{key}" for key in keys)) < (control.spec.share or SHARE)
+    share = control.spec.share or SHARE
+    own_lots = lots(seed, (f"{control.spec.rung}:{key}" for key in keys))
+    drawn: Mask = own_lots < share
     return drawn
 
 
 def control_score(control: RungSpec, objectives: Sequence[Objective], answer: RecordedEvidence) -> float | None:
     """Returns the score of a candidate by its control; None if the answer does not tell.
 
-    The limits are those of the control, else those of the objectives that it measures. The score is 1 if all values lie
-    within the limits, and 0 if one does not. Without limits, the score is the utility of the measured objectives.
+    The control's own limits apply; if it has none, the limits of the objectives that it measures. The score is 1 if all
+    values lie within the limits, and 0 if one does not. Without limits, the score is the utility of the measured
+    objectives.
     """
     if answer.outcome is not Outcome.OK:
         return None
     values = {measured.property: measured.quantity for measured in answer.measured}
-    own = [objective for objective in objectives if objective.property in control.measured()]
-    limits = control.accepted() or {o.property: o.accept for o in own if o.accept is not None}
+    own_objectives = [objective for objective in objectives if objective.property in control.measured()]
+    limits = control.accepted() or {o.property: o.accept for o in own_objectives if o.accept is not None}
     if not limits:
-        return utility(own, {name: quantity.value for name, quantity in values.items()})
-    if not limits.keys() <= values.keys():
+        return utility(own_objectives, {name: quantity.value for name, quantity in values.items()})
+    is_any_missing = not limits.keys() <= values.keys()
+    if is_any_missing:
         return None
     reasons = [window.misses(values[name]) for name, window in limits.items()]  # None: within the limits
     if any(reason not in (None, Reason.NOT_MEASURED) for reason in reasons):
@@ -236,7 +262,7 @@ class BuiltRung:
     limits: Limits
     cost_model: CostModel
     all_fits: dict[str, Fit] = field(default_factory=dict, compare=False)
-    """Fits of its values to measured ones, by property, also those that are not used; `refitting.refit` writes them."""
+    """Fits of its values to measured ones, by property, also fits that are not used; `driver.refit` writes them."""
 
     @property
     def fits(self) -> Fits:
@@ -278,8 +304,8 @@ class BuiltRung:
 
     @property
     def ceilings(self) -> dict[str, float]:
-        """The largest amounts that one attempt of a job can take, by resource: its wall time is limited, on the cores
-        and GPUs that it holds. A resource without an entry is not limited; people have no such limits."""
+        """The largest amounts that one attempt of a job can take, by resource: the limit of its wall time, times the
+        cores or GPUs that it holds. A resource without an entry is not limited; people have no such limits."""
         if self.spec.is_world:
             return {}
         wall = self.limits.wall_seconds
@@ -303,7 +329,9 @@ class BuiltLadder:
         """The rungs that decide."""
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
-        leading = next((i for i, r in enumerate(rungs) if not r.spec.at_once), len(rungs))
+        leading = 0  # number of leading rungs that run at once
+        while leading < len(rungs) and rungs[leading].spec.at_once:
+            leading += 1
         self.fast = rungs[:leading]
         """The leading fast and inline rungs, which run on each proposal at once."""
         self.paid = rungs[leading:]
@@ -373,7 +401,7 @@ class Built(BuiltLadder):
             if isinstance(proposer, EvolveSpec | LlmSpec):
                 thresholds.append(proposer.ahead)
             else:
-                thresholds.append(max(proposer.batch, 4 * self.spec.workers))
+                thresholds.append(max(proposer.batch, CANDIDATES_PER_WORKER * self.spec.workers))
         return max(thresholds)
 
     @property
@@ -399,24 +427,36 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
     """Builds rungs that belong to no campaign. They have no objectives, so only their gates judge."""
-    rules = ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds", "hits")
-    return _built(ladder, rules, {}, {})
+    last_position = len(ladder) - 1
+    rules = ladder_rules(_terms(ladder), accept={}, terminal=last_position, scheduler="thresholds", goal="hits")
+    return _built(ladder, rules, ids={}, ratios={})
 
 
 def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     """Builds the rungs of a campaign. ids, ratios: ledger ids and ratios of true to declared cost, by label."""
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    position = spec.terminal_position
-    units = spec.chosen_units()
-    rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, spec.goal.kind, units)
+    rules = ladder_rules(
+        _terms(spec.ladder),
+        accept,
+        terminal=spec.terminal_position,
+        scheduler=spec.scheduler.kind,
+        goal=spec.goal.kind,
+        units=spec.chosen_units(),
+    )
     if spec.control is not None:
         rules = (*rules, control_rules(spec.control, len(spec.ladder)))
     return _built(spec.all_rungs, rules, ids, ratios)
 
 
 def _terms(ladder: Sequence[RungSpec]) -> list[RungTerms]:
+    """Returns the facts about each rung that a judgement needs."""
     return [
-        RungTerms(str(rung.tier), rung.window_gates(), rung.on_refusal == "drop", frozenset(rung.measured()))
+        RungTerms(
+            str(rung.tier),
+            gate=rung.window_gates(),
+            drop_on_refusal=rung.on_refusal == "drop",
+            measured=frozenset(rung.measured()),
+        )
         for rung in ladder
     ]
 
@@ -424,17 +464,13 @@ def _terms(ladder: Sequence[RungSpec]) -> list[RungTerms]:
 def _built(
     ladder: Sequence[RungSpec], rules: Sequence[RungRules], ids: dict[str, int], ratios: dict[str, list[float]]
 ) -> tuple[BuiltRung, ...]:
-    return tuple(
-        BuiltRung(
-            ids.get(rung.rung, 0),
-            rung,
-            rung.configured,
-            rung_rules,
-            Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES]),
-            CostModel(reversed(ratios.get(rung.rung, []))),
-        )
-        for rung, rung_rules in zip(ladder, rules, strict=True)
-    )
+    """Builds rungs with their rules. ids, ratios: as in `build_rungs`; a rung without an id gets 0."""
+    built = []
+    for rung, rung_rules in zip(ladder, rules, strict=True):
+        limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
+        cost_model = CostModel(reversed(ratios.get(rung.rung, [])))  # the ledger has the latest ratio first
+        built.append(BuiltRung(ids.get(rung.rung, 0), rung, rung.configured, rung_rules, limits, cost_model))
+    return tuple(built)
 
 
 def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:

@@ -1,4 +1,4 @@
-"""Fits rungs to imported values. All values of a property in the ledger count, of every campaign."""
+"""Fits rungs to imported values: the calibrations of a campaign. All values in the ledger count, of every campaign."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def fits_of(connection: Connection, spec: CampaignSpec) -> LedgerFits:
     """
     fits: LedgerFits = {}
     for wanted in calibrations(spec.objectives, spec.ladder, spec.terminal_position):
-        fits.setdefault(wanted.position, {})[wanted.property] = _fit(connection, spec.ladder[wanted.position], wanted)
+        fit = _fit(connection, spec.ladder[wanted.position], wanted)
+        fits.setdefault(wanted.position, {})[wanted.property] = fit
     return fits
 
 
@@ -48,15 +49,14 @@ def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
 
 
 def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
-    """Returns one fit. Raises UsageError."""
+    """Returns one fit. Raises UsageError as `fits_of` does."""
     name = wanted.property
     level, imported = _level(imported_levels(connection, name), rung, wanted)
     answers = pooled_replicates.values_of(connection, sorted(imported.values), rung.configured.computation)
-    computed = {
-        id_: values[name].value
-        for id_, values in sorted(answers.items())
-        if values and name in values and values[name].censoring is Censoring.NONE
-    }
+    computed = {}
+    for id_, values in sorted(answers.items()):
+        if values and name in values and values[name].censoring is Censoring.NONE:
+            computed[id_] = values[name].value
     if len(computed) < FEWEST:
         n_imported = len(imported.values)
         shared = "1 candidate" if len(computed) == 1 else f"{len(computed)} candidates"

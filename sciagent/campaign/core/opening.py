@@ -96,7 +96,7 @@ def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
 def _for_people(
     source: str, name: str, base: Path, verifiers: tuple[str, ...], functions: tuple[Defined, ...]
 ) -> CampaignSpec:
-    """Parses a stored spec once: a server needs it for each page. verifiers, functions: those that it may name."""
+    """Parses a stored spec once: a server needs it for each page. verifiers, functions: all that the spec may name."""
     return parse_spec(source, name, base, candidates=False)
 
 
@@ -119,7 +119,7 @@ def create_or_open(
         check_derived(connection, spec)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
-                campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
+                _require_campaign(connection, spec.scheduler.law.source)
             entry = EntryKind.CREATED
             fits = fits_of(connection, spec)
             identity = spec.identity_hash
@@ -136,7 +136,7 @@ def create_or_open(
         elif row.spec_hash != spec.hash:
             entry = EntryKind.AMENDED
             amendments = spec.diff(row.spec)
-            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
+            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))  # both with the types of JSON
             changed_keys = [key for key in new if old.get(key) != new[key]]
             changes = [(key, old.get(key), new[key]) for key in changed_keys]
             campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
@@ -144,6 +144,11 @@ def create_or_open(
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
     return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), fits)
+
+
+def _require_campaign(connection: Connection, name: str) -> None:
+    """Raises UnknownNameError if the ledger has no campaign of that name."""
+    campaigns.get(connection, name)
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
@@ -198,8 +203,8 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
 
 
 def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
-    """Like `open_for_people`, in a transaction that is open. Many readers that each wanted a second connection would
-    wait for each other."""
+    """Opens a stored campaign like `open_for_people`, in a transaction that is open already. If many readers each
+    wanted a second connection, they would wait for each other."""
     row = campaigns.get(connection, name)
     spec = as_begun(stored_spec(row, candidates=False), row.source, row)
     return Built(ledger, row, spec, _stored_rungs(connection, row, spec))

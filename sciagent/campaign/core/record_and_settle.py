@@ -1,4 +1,8 @@
-"""Records results of rungs and blocked candidates, and computes the candidates' places in the campaign from them."""
+"""Records results of rungs and blocked candidates, and computes the candidates' places in the campaign from them.
+
+To settle a candidate is to compute its place again and to write it. The control is a rung that runs on settled
+candidates and decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,21 @@ from sciagent.store.results import evidence, pooled_replicates
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
+MAX_LOGGED = 500  # characters of a text that an event keeps
+
 
 def log_blocked(
     connection: Connection, campaign_id: int | None, *, key: str, text: str, reason: str, detail: str, **more: Any
 ) -> None:
     """Logs an event for a candidate that the safety screen refused: key, rule, reason and proposed text."""
-    payload = {"key": key, "rule": detail.partition(":")[0], "reason": str(reason), "detail": detail[:500]}
-    log_event(connection, campaign_id, "safety_blocked", payload | {"text": text[:500]} | more)
+    payload = {
+        "key": key,
+        "rule": detail.partition(":")[0],
+        "reason": str(reason),
+        "detail": detail[:MAX_LOGGED],
+        "text": text[:MAX_LOGGED],
+    }
+    log_event(connection, campaign_id, "safety_blocked", payload | more)
 
 
 def run_directly(
@@ -126,10 +138,11 @@ def settling_of(
 
 
 def decides(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
-    """Returns whether the verdict of a rung on a candidate is made now: of replicates, enough must be answered."""
+    """Whether the verdict of a rung on a candidate can be made now: of replicates, enough must have been answered."""
     if rung.spec.lab is None or rung.spec.lab.replicates == 1:
         return True
-    return rung.spec.lab.decides(*jobs.answered_and_open(connection, rung.id, candidate_id))
+    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    return rung.spec.lab.decides(n_answered, n_open)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -149,8 +162,10 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
 
     places = {}
     for id_, position, failed, gave_up, _ in settlings:
-        if failed is not None and not any(a.position == position for a in answers[id_]):
-            answers[id_].append(Answer(position, gave_up or judge(built.rungs[position].rules, failed)))
+        has_answered = any(answer.position == position for answer in answers[id_])
+        if failed is not None and not has_answered:
+            judgement = gave_up or judge(built.rungs[position].rules, failed)
+            answers[id_].append(Answer(position, judgement))
         places[id_] = columns(id_)
     standings.update_many(connection, built.row.id, places)
     found = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
@@ -160,8 +175,8 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
 
 
 def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
-    """Returns answers by candidate id, in ladder order, of all rungs up to the position of its settling. Rungs that the
-    scheduler or a person has skipped have no answer."""
+    """Returns, by candidate id, the answers of all rungs up to the position of its settling, in ladder order. Rungs
+    that the scheduler or a person has skipped have no answer."""
     answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
         position = rung.rules.position
@@ -184,8 +199,8 @@ def settle_again(
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
     Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
-    reusable evidence counts from now on. before: the place before a veto, which is restored if it came from a job that
-    gave up, since such a job has no evidence.
+    reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
+    a job that failed, since such a job has no evidence.
     """
     row = standings.get(connection, built.row.id, candidate_id)
     last = int(row["position"])  # position of the last rung whose answer counts

@@ -1,8 +1,9 @@
 """Finds candidates that relaxed to the structure of another candidate of their campaign.
 
-A rung that relaxes candidates leaves their structures as files. Of those that relax to one structure the first goes on,
-and the others are dropped: no dearer rung computes one structure twice, and it is one hit. What was found is a row of
-the ledger, so a candidate that is placed again falls for the same reason.
+A rung that relaxes candidates leaves their structures as files. Of several candidates that relax to one structure, the
+first goes on and the others are dropped: no dearer rung computes one structure twice, and the structure is one hit. A
+likeness is such a finding about a dropped candidate. It is a row of the ledger, so a candidate that is placed again is
+dropped for the same reason.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ LEAST_RELATIVE_WIDTHS = {
     E_ABOVE_KNOWN_PHASES.name: 0.0,
     E_ABOVE_HULL.name: 0.0,
 }
-"""The properties that have to agree where their uncertainty is known, with the relative difference that always does."""
+"""The properties that have to agree where their uncertainty is known, each with a relative difference that counts as
+agreement whatever the uncertainty."""
 MAX_COMPARED = 8
 """Most structures that a new one is matched with."""
 
@@ -59,7 +61,7 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
     found: set[int] = set()
     for position in sorted(set(answered.values())):
         ids = [id_ for id_, at in answered.items() if at == position]
-        found |= _find(connection, built, built.rungs[position], ids)
+        found.update(_find(connection, built, built.rungs[position], ids))
     return same_structures.likenesses_of(connection, built.row.id, sorted(found)) if found else {}
 
 
@@ -82,7 +84,7 @@ def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: 
                 found.add(structure.candidate_id)
                 break
         else:
-            skipped.remove(structure.candidate_id)  # those after it are compared with it
+            skipped.remove(structure.candidate_id)  # later candidates are compared with this one
     return found
 
 

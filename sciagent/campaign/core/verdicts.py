@@ -1,4 +1,8 @@
-"""Derives verdicts, scores and places of candidates from evidence, gates and objectives."""
+"""Derives verdicts, scores and places of candidates from evidence, gates and objectives.
+
+`ladder_rules` makes the rules of the rungs, `judge` gives the verdict on one answer, and `place` gives the state of a
+candidate in its campaign. A standing is one word for that state, such as open, pending or settled.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
+
+MAX_DETAIL = 2000  # characters of a detail that the ledger keeps
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def ladder_rules(
     rules = []
     for position, rung in enumerate(ladder):
         above = ladder[position + 1 : terminal + 1]
-        measured_later = frozenset[str]().union(*(later.measured for later in above))
+        measured_later = _all_measured(above)
         may_forgive = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         own_objectives = [name for name in accept if name in rung.measured]
         forgives = may_forgive and all(name in measured_later for name in own_objectives)
@@ -99,12 +105,19 @@ def ladder_rules(
 def _decided(rung: RungTerms, above: Sequence[RungTerms], objectives: Iterable[str]) -> frozenset[str]:
     """Returns the properties of the objectives that a rung decides.
 
-    above: the later rungs up to the terminal one. A rung of which `measured` is unknown may measure every property.
+    above: the later rungs up to the terminal one. A rung whose `measured` is unknown may measure every property.
     """
     if not all(later.is_known for later in above):
         return frozenset()
-    measured_later = frozenset().union(*(later.measured for later in above))
-    return (rung.measured & frozenset(objectives)) - measured_later
+    return (rung.measured & frozenset(objectives)) - _all_measured(above)
+
+
+def _all_measured(rungs: Sequence[RungTerms]) -> frozenset[str]:
+    """Returns the names of the properties that at least one of the rungs measures."""
+    names = set[str]()
+    for rung in rungs:
+        names.update(rung.measured)
+    return frozenset(names)
 
 
 class Judgement(NamedTuple):
@@ -138,7 +151,7 @@ def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
 def _first_miss(
     kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity], units: Units
 ) -> Judgement | None:
-    """Returns the judgement on the first value that is missing or outside its limits.
+    """Returns the judgement on the first value that is missing or outside its limits; None if there is none.
 
     kind: word for the limits. units: units in which the reason is written.
     """
@@ -167,7 +180,7 @@ class Place:
     reason: str | None
     detail: str
     depth: int
-    """Position of the highest rung that measured a property; -1 if none did."""
+    """Position of the highest rung that measured a property; -1 if no rung did."""
     score: float | None
     """Score in (0, 1]; see `score`."""
     utility: float | None
@@ -178,13 +191,15 @@ class Place:
     @property
     def columns(self) -> Mapping[str, Any]:
         """Column values for the ledger."""
-        return {**vars(self), "detail": self.detail[:2000]}
+        return {**vars(self), "detail": self.detail[:MAX_DETAIL]}
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Place:
-        """Returns the place that these columns hold, among others."""
+        """Returns the place that a row of the table holds; other columns are ignored."""
         fields = {name: columns[name] for name in cls.__dataclass_fields__}
-        return cls(**{**fields, "standing": Standing(fields["standing"]), "detail": fields["detail"] or ""})
+        fields["standing"] = Standing(fields["standing"])
+        fields["detail"] = fields["detail"] or ""
+        return cls(**fields)
 
 
 def place(
@@ -194,21 +209,42 @@ def place(
     steering: SteeringState | None = None,
     likeness: Likeness | None = None,
 ) -> Place:
-    """Returns the place of a candidate, a pure function of its answers, in ladder order, of its likeness to another
-    candidate and of people's decisions.
+    """Returns the place of a candidate. It follows from the answers, the likeness and people's decisions alone.
 
-    steering: a promotion waives the verdicts of lower rungs; a hold or a veto overrides the result. likeness: the
-    finding that a rung relaxed it to the structure of another candidate. It is then neither a hit nor a parent.
+    answers: in ladder order. steering: people's decisions; a promotion waives the verdicts of lower rungs, and a hold
+    or a veto overrides the result. likeness: the finding that a rung relaxed the candidate to the structure of another
+    one; the candidate is then neither a hit nor a parent.
     """
     steering = steering or SteeringState()
     standing, position, last = _climb(rules, answers, steering.promoted_to)
-    answered = [a for a in answers if a.measured]
-    depth = max((a.position for a in answered), default=-1)
+    answered = [answer for answer in answers if answer.measured]
+    depth = max((answer.position for answer in answered), default=-1)
     if likeness is not None and _is_barred(likeness, standing, position, last, steering.promoted_to):
-        barred = (Verdict.FAIL, str(Reason.SAME_STRUCTURE), likeness.detail)
-        dropped = Place(Standing.DROPPED, likeness.position, *barred, depth, None, None, False, None)
+        dropped = Place(
+            Standing.DROPPED,
+            likeness.position,
+            verdict=Verdict.FAIL,
+            reason=str(Reason.SAME_STRUCTURE),
+            detail=likeness.detail,
+            depth=depth,
+            score=None,
+            utility=None,
+            is_hit=False,
+            hit_tier=None,
+        )
         return steered(dropped, steering)
-    reached = Place(standing, position, None, None, "", depth, score(rules, objectives, answers), None, False, None)
+    reached = Place(
+        standing,
+        position,
+        verdict=None,
+        reason=None,
+        detail="",
+        depth=depth,
+        score=score(rules, objectives, answers),
+        utility=None,
+        is_hit=False,
+        hit_tier=None,
+    )
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
         reached = _ended(reached, objectives, values, last, rules[depth])
@@ -233,9 +269,10 @@ def _ended(
     is_hit = False
     worth = None
     if where.standing is Standing.SETTLED:
-        if last.reason not in NOT_OBTAINED:  # what cannot be made is worth nothing, whatever lower rungs say
+        if last.reason not in NOT_OBTAINED:  # a candidate that cannot be made is worth nothing
             worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
-        limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
+        # all objectives count here, since a lower rung may have measured one that the last rung does not
+        limits = {objective.property: objective.accept for objective in objectives}
         if last.verdict is Verdict.PASS:
             last = _first_miss("objective", limits, values, highest.units) or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())
@@ -269,8 +306,10 @@ def _goes_on(rule: RungRules, verdict: Verdict, promoted_to: int) -> bool:
 
 
 def steered(where: Place, steering: SteeringState) -> Place:
-    """Returns the place after a person's hold or veto. A vetoed candidate is neither a hit nor a parent. Both kinds
-    keep their evidence, and a release restores the place that follows from it."""
+    """Returns the place after a person's hold or veto. A vetoed candidate is neither a hit nor a parent.
+
+    A held or vetoed candidate keeps its evidence, and a release restores the place that follows from the evidence.
+    """
     detail = f"by {steering.who}: {steering.why}"
     if steering.vetoed:
         vetoed = replace(where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=detail)
@@ -283,8 +322,9 @@ def steered(where: Place, steering: SteeringState) -> Place:
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
     """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
 
-    An objective counts with the rank of its value at the rung that decides it, which is about its desirability. A value
-    of a lower rung counts with its centrality in that rung's own gate, since it has another level than the objective.
+    The score is the weighted geometric mean of a share for each objective. At the rung that decides the objective, the
+    share is the rank of the value, which is about its desirability. At a lower rung, the share is the centrality of
+    the value in that rung's own gate, since the value has another level of theory than the objective.
     """
     if not any(answer.measured and _starts_score(rules[answer.position]) for answer in answers):
         return None
@@ -323,8 +363,9 @@ def centrality(window: Window, value: float) -> float:
     if window.low is not None and window.high is not None and window.high > window.low:
         middle = (window.low + window.high) / 2
         half_width = (window.high - window.low) / 2
-        x = abs(value - middle) / half_width
+        x = abs(value - middle) / half_width  # 0 in the middle, 1 at the edges
         return 1 - 0.5 * x * x if x <= 1 else 0.5 * math.exp(1 - x)
     edge = window.high if window.high is not None else window.low
+    # outside a window with one limit, a value loses a factor e over a fifth of the limit, or 0.1 if that is more
     scale = max(abs(edge or 0.0) * 0.2, 0.1)
     return math.exp(-window.distance(value) / scale)

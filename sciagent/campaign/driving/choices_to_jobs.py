@@ -1,4 +1,8 @@
-"""Dispatch: turns the scheduler's choices into decisions, reused evidence, and jobs that a crew starts."""
+"""Dispatch: turns the scheduler's choices into decisions, reused evidence, and jobs that a crew starts.
+
+A crew is the part of a driver that has jobs run: by local processes, by remote workers, or by people. The control is a
+rung that runs on settled candidates and decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +57,13 @@ def promote(
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
+    reused: list[Settling] = []
     planned: list[PlannedJob] = []
-    for at, choice in enumerate(choices):
+    for place, choice in enumerate(choices):
         evidence_id = known.get((choice.position, choice.id))
         if evidence_id is not None:
             decided.append((choice, "reuse", "known under the same settings", evidence_id))
+            reused.append(Settling(choice.id, choice.position))
             budget.reuse(choice.position)
             done.reused = True
             continue
@@ -69,7 +75,7 @@ def promote(
         call = slots.take(choice.position, ample)
         if call is None:
             if slots.is_full:
-                done.unplaced += choices[at:]
+                done.unplaced += choices[place:]  # less urgent choices get no slot either
                 break
             done.unplaced.append(choice)
             continue
@@ -77,7 +83,7 @@ def promote(
         planned.append(replace(job, call=call, priority=choice.index))
         budget.reserve(choice.position, job.reservation)
     _decide(connection, built, decided)
-    settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
+    settle(connection, built, reused)
     if planned:
         _start(connection, built, crew, planned)
     return done
@@ -86,7 +92,10 @@ def promote(
 def _within_verifications(
     connection: Connection, session: DriverSession, choices: Sequence[Choice]
 ) -> tuple[list[Choice], list[Choice]]:
-    """Splits choices into those that the budget of verifications allows, and the others. Seeds are always allowed."""
+    """Splits choices into the ones that the budget of verifications allows, and the others.
+
+    A choice of a rung below the terminal one is always allowed, and so is a choice for a seed.
+    """
     n_left = session.verifications_left(connection)
     if n_left is None:
         return list(choices), []
@@ -95,7 +104,8 @@ def _within_verifications(
     counted_ids = [id_ for id_ in terminal_ids if id_ not in seed_ids]
     excess_ids = set(counted_ids[n_left:])
     allowed = [choice for choice in choices if choice.id not in excess_ids]
-    return allowed, [choice for choice in choices if choice.id in excess_ids]
+    excess = [choice for choice in choices if choice.id in excess_ids]
+    return allowed, excess
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
@@ -104,7 +114,8 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
     for position in {choice.position for choice in choices}:
         ids = [choice.id for choice in choices if choice.position == position]
         reusable = evidence.find_reusable(connection, ids, built.all_rungs[position].verifier.computation)
-        known.update({(position, id_): recorded.id for id_, recorded in reusable.items()})
+        for id_, recorded in reusable.items():
+            known[position, id_] = recorded.id
     return known
 
 
@@ -112,7 +123,7 @@ def _plan(
     budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate
 ) -> tuple[PlannedJob, bool, str | None]:
     """Returns the job, whether the budget suffices for `AMPLE_JOBS` such jobs, and a message if it does not suffice for
-    one."""
+    one such job."""
     declared = rung.declared(candidate)
     reservation = rung.reserves(declared)
     seconds = rung.lasts(declared)
@@ -172,7 +183,7 @@ def _ready(
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
-            break
+            break  # later jobs have a lower priority
         if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
             jobs.cancel_queued(connection, [job_id])
             settle_again(connection, built, candidate_id)

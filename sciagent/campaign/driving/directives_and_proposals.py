@@ -1,6 +1,6 @@
 """Takes in people's directives, and asks the proposer for candidates when too few are waiting.
 
-The directives are pause, resume, stop and amend.
+`Mailbox` obeys the directives pause, resume, stop and amend. `Intake` asks the proposer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LISTEN_SECONDS = 0.2  # interval between looks into the ledger; each dispatch lo
 
 
 class Mailbox:
-    """The directives to a driver since it started. last: id of the last directive before that."""
+    """The directives to a driver since it started. last: id of the last directive before its start."""
 
     def __init__(self, session: DriverSession, heart: Heartbeat, last: int) -> None:
         self.paused = False
@@ -58,7 +58,8 @@ class Mailbox:
             return False
         self._last = new_directives[-1].id
         self._unread += new_directives
-        session.purchasing.pool.touch(d.candidate_id for d in new_directives if d.candidate_id is not None)
+        candidate_ids = [directive.candidate_id for directive in new_directives]
+        session.purchasing.pool.touch(id_ for id_ in candidate_ids if id_ is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True
@@ -80,6 +81,7 @@ class Mailbox:
                     self._set_paused(wants_pause, directive, f"paused {reason}")
 
     def _stop(self, reason: str, now: bool) -> None:
+        """Stops starting jobs. now: whether running jobs end at once."""
         session = self._session
         session.request_stop(reason)
         if now:  # remote workers end their jobs at their next look; the jobs are queued for the next driver
@@ -116,10 +118,8 @@ class Mailbox:
                 crew.amend(connection)
 
 
-UNRESERVED_RESOURCES = (
-    "core_seconds",
-    TOKEN_RESOURCE,
-)  # resources that a turn of the proposer spends without a reservation
+# resources that a turn of the proposer spends without a reservation
+UNRESERVED_RESOURCES = ("core_seconds", TOKEN_RESOURCE)
 
 
 class Intake:
@@ -183,8 +183,8 @@ class Intake:
         return not self.holding and self._turn(limit, budget)
 
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
-        """Returns why the budget will never allow another proposal; None if it may. limit: number of proposals that it
-        allows now."""
+        """Returns why the budget will never allow another proposal; None if it may allow one. limit: number of
+        proposals that the budget allows now."""
         spec = session.built.spec
         budget = session.budget
         if spec.budget.proposals is not None and self.n_proposals >= spec.budget.proposals:

@@ -26,8 +26,9 @@ from sciagent.verification.sandbox.process_trees import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-ENDS = (0, 3, 5, 130)  # exit codes of a campaign that ended: with a hit, without one, by its model, by a person
-MAX_FAILURES = MAX_LOSSES + 1  # failures of a driver; a job that kills its driver is quarantined before that
+ENDS = (0, 3, 5, 130)  # exit codes of a driver whose campaign ended: with a hit, without, by its model, by a person
+MAX_FAILURES = MAX_LOSSES + 1  # most failures of a driver; a job that kills its driver is quarantined before
+MAX_WARNING = 200  # characters of an error in a warning
 PAUSE_SECONDS = 5.0  # pause after a driver's first failure; it doubles with each further failure
 STOP_SECONDS = 60.0  # time that drivers have to end before they are killed
 
@@ -40,6 +41,7 @@ class _Child:
     process: subprocess.Popen[bytes] | None = None
     """The running driver; None if none runs."""
     failures: int = 0
+    """Number of failures of its drivers so far."""
     not_before: float = 0.0
     """Time on the monotonic clock before which no driver is started."""
 
@@ -74,14 +76,15 @@ class Host:
                 try:
                     self._step()
                 except LedgerAwayError as error:
-                    log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
+                    first_line = str(error).split("\n", 1)[0]
+                    log.warning("the ledger is away: %s", first_line[:MAX_WARNING])
                 self._stop.wait(LOOK_SECONDS)
         finally:
             self._leave()
             self._executor.close()
 
     def _step(self) -> None:
-        """Collects ended drivers and starts those that are due. Raises CampaignError as `serve` does."""
+        """Collects ended drivers and starts the drivers that are due. Raises CampaignError as `serve` does."""
         now = time.monotonic()
         self._collect_ended(now)
         with self._ledger.read() as connection:
@@ -134,8 +137,8 @@ class Host:
         still runs is killed; the ledger keeps its last commit."""
         alive = [child.process for child in self._children.values() if child.process is not None]
         began = time.monotonic()
-        for share in (0.5, 1.0):
-            deadline = began + share * STOP_SECONDS
+        for share_of_time in (0.5, 1.0):
+            deadline = began + share_of_time * STOP_SECONDS
             for process in alive:
                 process.terminate()
             for process in alive:

@@ -1,7 +1,8 @@
 """The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger.
 
-At its start a driver makes the calibrations again, and places the candidates again if they have changed. It also draws,
-by lot, the settled candidates on which the control runs.
+At its start a driver makes the calibrations again, and places the candidates again if a calibration has changed. The
+control is a rung that runs on settled candidates and decides nothing; the driver draws by lot on which ones it runs.
+A crew is the part of the driver that has jobs run: by local processes, by remote workers, or by people.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LARGEST_SHARE_OF_LOOKS = 0.03  # largest share of the driver's time for looks
 
 
 class ControlDraws:
-    """The candidates that wait for the control. Their number is limited by the budget of its rung."""
+    """The candidates that wait for the control. The budget of the control's rung limits how many get it."""
 
     def __init__(self, session: DriverSession, connection: Connection) -> None:
         self._session = session
@@ -95,13 +96,14 @@ PLACED_WITHOUT_REFIT = (Standing.PENDING, Standing.VETOED)  # placed when their 
 EQUAL_FIELDS = ("n", "kind", "measured_level", "is_used")  # fields of a fit that change only with its data
 CLOSE_FIELDS = ("slope", "intercept", "mean_absolute_error")  # fields of a fit that may differ by rounding
 FIT_TOLERANCE = 1e-9  # relative difference of two fits that counts as none
+FIT_ABSOLUTE_TOLERANCE = 1e-12  # absolute difference of two fits that counts as none; for values near 0
 
 
 def refit(connection: Connection, built: Built) -> None:
     """Makes the fits again from what the ledger holds now. If one has changed, it is stored and the candidates that
     its rung has answered are placed again. Call it with the driver lease. Raises UsageError as `fits_of` does."""
     changed: dict[int, dict[str, Fit]] = {}
-    lowest = len(built.rungs)
+    lowest = len(built.rungs)  # lowest position of a rung whose fit in use has changed; this value if there is none
     for position, fits in fits_of(connection, built.spec).items():
         rung = built.rungs[position]
         for name, fit in fits.items():
@@ -124,7 +126,10 @@ def _has_changed(old: Fit | None, new: Fit) -> bool:
     if any(getattr(old, name) != getattr(new, name) for name in EQUAL_FIELDS):
         return True
     for name in CLOSE_FIELDS:
-        if not math.isclose(getattr(old, name), getattr(new, name), rel_tol=FIT_TOLERANCE, abs_tol=1e-12):
+        is_close = math.isclose(
+            getattr(old, name), getattr(new, name), rel_tol=FIT_TOLERANCE, abs_tol=FIT_ABSOLUTE_TOLERANCE
+        )
+        if not is_close:
             return True
     return False
 
@@ -143,9 +148,9 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
 STEP_SECONDS = 0.25  # longest time that a step waits for a job or a model
 REMOTE_CHECK_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
 _LEDGER_GONE = (LedgerAwayError, LedgerReplacedError)
-OBJECTS_PER_COLLECTION = (
-    20_000  # new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
-)
+# new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
+OBJECTS_PER_COLLECTION = 20_000
+MAX_REASON = 500  # characters of an error that the campaign's state keeps
 
 
 class Driver:
@@ -193,7 +198,7 @@ class Driver:
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             refit(connection, built)
-            last = directives.last_id(connection, built.row.id)
+            last_directive_id = directives.last_id(connection, built.row.id)
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)
             self.reaped = reap(session)
@@ -215,7 +220,7 @@ class Driver:
                 session.crews = self._crews(connection)
             undo.pop_all()
         self.heart = Heartbeat(built.ledger, session.lease)
-        self.mailbox = Mailbox(session, self.heart, last)
+        self.mailbox = Mailbox(session, self.heart, last_directive_id)
         self.heart.start()
         return self
 
@@ -251,14 +256,14 @@ class Driver:
         self.worker.close()
         self.heart.stop()
         if is_ledger_gone:
-            with suppress(*_LEDGER_GONE):
+            with suppress(*_LEDGER_GONE):  # the ledger may still be unreachable; the lease then expires
                 self.release()
         elif not self.heart.lost.is_set():
             with self.built.ledger.begin() as connection:
                 state = campaigns.get(connection, self.built.row.name).state
                 if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # the driver leaves because of an error
                     why = str(error) if isinstance(error, SciagentError) else repr(error)
-                    campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:500])
+                    campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:MAX_REASON])
                 campaigns.release_driver(connection, self.session.lease)
 
     def run(self, on_step: Callable[[], None] = lambda: None) -> CampaignState:
@@ -334,7 +339,8 @@ class Driver:
     def _hold_back(self) -> None:
         """Takes back jobs that have not begun if no more jobs may start. Raises CampaignError if no job can run."""
         session = self.session
-        fault = next((crew.fault for crew in session.crews if crew.fault), None)
+        faults = [crew.fault for crew in session.crews if crew.fault]
+        fault = faults[0] if faults else None
         if fault or session.stopping.is_set() or self.mailbox.paused or session.spent():
             for crew in session.crews:
                 crew.recall()
@@ -353,7 +359,7 @@ class Driver:
         awaits_model = asked_model and source.is_busy
         if can_propose or not (self.running or awaits_model):
             return
-        if self.session.crews[-1].running:
+        if self.session.crews[-1].running:  # remote workers, whose results may come without a notification
             seconds = min(seconds, REMOTE_CHECK_SECONDS)
         self._bell.wait(seconds)  # returns at once if the bell was set since the last wait
         self._bell.clear()  # before results are read, so that a later result sets the bell again
@@ -374,8 +380,8 @@ class Driver:
             return CampaignState.INTERRUPTED, session.stop_reason
         ending = session.reached()
         if ending is not None:
-            if not session.spent():
-                self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
+            if not session.spent():  # a job that a person promoted runs although the goal is reached
+                self._dispatch(preferred_only=True)
             return ending
         proposed = self.intake.propose(session)
         if proposed and session.built.decides_at_once and session.built.spec.goal.kind == "hits":
@@ -394,17 +400,18 @@ class Driver:
         return self.intake.is_asking and self.intake.source.is_busy
 
     def _try_what_is_left(self) -> bool:
-        """Called when nothing runs and nothing could start. First tries the rungs that were held back for the first
-        one, then asks the proposer. Returns whether the campaign goes on.
+        """Tries to continue when nothing runs and nothing could start; returns whether the campaign goes on.
 
-        If the budget is released in proportion to the proposals, the proposer is asked although candidates wait. This
-        ends, since the number of proposals is limited, and that of barren turns too.
+        First the rungs are tried that were held back until the first paid rung has answered. Then the proposer is
+        asked. If the budget is released in proportion to the proposals, the proposer is asked although candidates
+        wait. This ends, since the number of proposals and the number of turns without a new candidate are limited.
         """
         if self.intake.holding:
             self.intake.holding = False
             if self._dispatch():
                 return True
         blocked = self.session.purchasing.blocked
+        # more proposals release more of the budget
         insist = blocked is not None and blocked.by is BlockedBy.SLICE
         return self.intake.propose(self.session, insist) or self._awaits_model
 
@@ -436,10 +443,11 @@ class Driver:
                 resume_queued(connection, self.session, crew, slots, preferred_only)
                 reused = self._start_control(connection, crew, slots)
                 if not preferred_only:
-                    reused = self._promote(connection, crew, slots) or reused
+                    reused_by_scheduler = self._promote(connection, crew, slots)
+                    reused = reused or reused_by_scheduler
             started = crew.launch()  # after the commit, so that no job runs that is not in the ledger
             acted = acted or started > 0 or reused
-            if not reused:
+            if not reused:  # reused evidence takes no slot, so more jobs may fit
                 break
         return acted
 
@@ -463,13 +471,13 @@ class Driver:
             done = promote(connection, self.session, chosen, crew, slots)
             purchasing.pool.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
-            put_off |= {choice.id for choice in done.refused}
+            put_off.update(choice.id for choice in done.refused)
             blocked = purchasing.blocked
             self._shortfall = self._shortfall or done.shortfall
             if self._shortfall is None and blocked is not None:
                 self._shortfall = blocked.words
-            reused |= done.reused
+            reused = reused or done.reused
             if not done.refused or not slots.has_free or wanted > MAX_CHOICES:
                 break
-            wanted *= 2  # more choices than slots, since some of them may not fit the budget either
+            wanted *= 2  # more choices than slots, since further ones may not fit the budget either
         return reused

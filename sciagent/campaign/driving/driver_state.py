@@ -1,6 +1,9 @@
 """The state of a driver: campaign, lease, budget, scheduler, the rules by which the campaign ends, and the slots for
 jobs.
 
+A crew is the part of a driver that has jobs run: by local processes, by remote workers, or by people. A call is one
+run of a verifier, with one job or several jobs of its rung.
+
 Local and remote jobs have the same interface. A long job is chosen only when a worker is free, so that the choice uses
 the latest evidence. A short job is claimed ahead, one for each worker, since a worker would otherwise wait for the
 ledger: jobs of 0.15 s on two cores would take 17 % longer, and jobs that do nothing 40 %. Jobs share a call only if
@@ -37,6 +40,7 @@ from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.views import campaign_counts
 
 MANY_CANDIDATES = 10**9  # no limit on the number of candidates to count
+RENEWALS_PER_LEASE = 4  # renewals of a lease within the time after which it would expire
 Ending = tuple[CampaignState, str]
 """Final state of a campaign, and the reason."""
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
@@ -127,9 +131,10 @@ class DriverSession:
         if spent_limit is not None:
             return CampaignState.BUDGET_SPENT, spent_limit
         terminal = built.rungs[built.terminal]
-        all_verified = self._all_verified(terminal)  # `budget.verifications`; below, the limit of the rung
+        all_verified = self._all_verified(terminal)  # by `budget.verifications`
         if all_verified is not None:
             return all_verified
+        # the terminal rung may have a limit of its own in `budget.rungs`
         if self.purchasing.ends_with_terminal() and not self._has_queued(terminal):
             limit = built.limit_by_rung[built.terminal]
             return CampaignState.BUDGET_SPENT, f"all {limit} verifications of {terminal.spec.rung} are used"
@@ -220,7 +225,10 @@ class DriverSession:
 
 
 class Heartbeat:
-    """The thread that renews a lease four times per period. `lost` is set if another process drives the campaign."""
+    """The thread that renews a lease several times before it would expire.
+
+    `lost` is set if another process drives the campaign.
+    """
 
     fault: LedgerReplacedError | None = None
     """The error of the last beat if the file of the ledger is gone."""
@@ -230,8 +238,8 @@ class Heartbeat:
         self._ledger = ledger
         self._lease = lease
         self._stop = threading.Event()
-        self._last = time.monotonic()
-        self._counts = True
+        self._last = time.monotonic()  # time of the last renewal
+        self._counts = True  # whether time is booked as wall time
         self._one_at_a_time = threading.Lock()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -250,7 +258,7 @@ class Heartbeat:
         self._counts = counts
 
     def _beat(self) -> None:
-        while not self._stop.wait(DRIVER_LEASE_SECONDS / 4):
+        while not self._stop.wait(DRIVER_LEASE_SECONDS / RENEWALS_PER_LEASE):
             self._once()
 
     def _once(self) -> None:
@@ -274,6 +282,7 @@ class Heartbeat:
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
 AMPLE_JOBS = 32  # a job is claimed ahead or shares a call only if the budget suffices for this many such jobs
 _LATEST_WEIGHT = 0.2  # weight of the latest observation in the running mean
+_OUTLIER_RATIO = 10  # ratio to the running mean above which a job's wall time replaces the mean
 
 
 @dataclass(frozen=True)
@@ -316,9 +325,10 @@ class Pace:
         return bool(self._seconds)
 
     def observe(self, position: Position, wall_seconds: float) -> None:
-        """Updates the mean. A job of more than ten times the mean replaces it, so that fewer jobs are claimed ahead."""
+        """Updates the mean. A wall time of more than ten times the mean replaces it, so that no more jobs are claimed
+        ahead than the new wall time allows."""
         old = self._seconds.get(position, wall_seconds)
-        weight = 1.0 if wall_seconds > 10 * old else _LATEST_WEIGHT
+        weight = 1.0 if wall_seconds > _OUTLIER_RATIO * old else _LATEST_WEIGHT
         self._seconds[position] = old + weight * (wall_seconds - old)
 
     def group(self, position: Position) -> int:
@@ -326,8 +336,12 @@ class Pace:
         return self._together.get(position, 1)
 
     def ahead(self, position: Position, below: float = LONG_SECONDS) -> bool:
-        """Whether a job may be claimed before a worker is free. below: longest wall time of such a job, in seconds."""
-        return self._seconds.get(position, below) < below
+        """Whether a job may be claimed before a worker is free; not before a job of the rung has finished.
+
+        below: wall time in seconds from which a job may not.
+        """
+        mean_seconds = self._seconds.get(position)
+        return mean_seconds is not None and mean_seconds < below
 
 
 @dataclass
@@ -356,8 +370,8 @@ class JobSlots(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether a dispatch may stop at the first job for which `take` returns None, since no later job would get a
-        slot either."""
+        """Whether a dispatch stops at the first job for which `take` returns None: no later job would get a slot, or
+        may overtake the job that got none."""
 
     def take(self, position: Position, ample: bool) -> int | None:
         """Takes a slot for a job of this rung; returns the number of its call, or None if there is no slot. ample:
@@ -370,7 +384,7 @@ class LocalSlots:
     wide: number of workers that a job takes, by position, for all paid rungs. A job that takes several never waits.
     """
 
-    is_full = True
+    is_full = True  # no less urgent job overtakes one without a slot
 
     def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int]) -> None:
         self._pace = pace
@@ -411,7 +425,8 @@ class LocalSlots:
             self._waiting -= 1
         if n_workers > 1:
             self._waiting = 0  # an idle worker would begin a waiting job at once, and the wide job would lack it
-        self._calls.append(_Call(position, self._pace.group(position) - 1 if ample else 0))
+        free_slots = self._pace.group(position) - 1 if ample else 0
+        self._calls.append(_Call(position, free_slots))
         return len(self._calls) - 1
 
 

@@ -7,9 +7,11 @@ others have overtaken are withdrawn.
 
 Only the scheduler `priced` learns what changes the order. A task stays as it is once a person has acted on it: the task
 was promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. A task that the
-audit has drawn stays as well, since a draw is not taken back.
+audit has drawn stays as well, since a draw is not taken back; the audit is a random sample of the candidates that the
+scheduler passes over.
 
-Where computers run the other rungs, both crews work as one.
+A crew is the part of a driver that has jobs run. Where computers run the other rungs, their crew and the crew of people
+work as one, `JointCrew`.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def reorder_list(connection: Connection, session: DriverSession) -> None:
     built = session.built
     if not built.asked or not _is_due(connection, built.row.id):
         return
-    position = {rung.id: rung.rules.position for rung in built.asked}
-    untouched = [task for task in tasks.untouched_tasks(connection, built.row.id) if task.rung_id in position]
-    listed = {task.candidate_id: position[task.rung_id] for task in untouched}
+    position_of_rung = {rung.id: rung.rules.position for rung in built.asked}
+    untouched = [task for task in tasks.untouched_tasks(connection, built.row.id) if task.rung_id in position_of_rung]
+    listed = {task.candidate_id: position_of_rung[task.rung_id] for task in untouched}
     if not listed:
         return
     remaining_choices = session.purchasing.reorder(connection, listed)
@@ -88,7 +90,8 @@ def _withdraw(
 def needed(connection: Connection, session: DriverSession, out: int) -> float:
     """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
 
-    out: number of candidates with such a task. Each counts with the share of hits among the latest answers.
+    out: number of candidates with such a task. Each candidate counts with the share of hits among the latest answers.
+    Returns infinity for a goal without a number of hits.
     """
     built = session.built
     goal = session.built.spec.goal
@@ -106,14 +109,14 @@ def _spare(
 ) -> set[int]:
     """Returns the candidates of the least urgent tasks of the terminal rung that the goal is not likely to need."""
     terminal = session.built.terminal
-    terminal_ids = sorted(
-        (id_ for id_ in remaining_choices if listed[id_] == terminal), key=lambda id_: -remaining_choices[id_].index
-    )
+    terminal_ids = [id_ for id_ in remaining_choices if listed[id_] == terminal]
+    terminal_ids.sort(key=lambda id_: -remaining_choices[id_].index)  # most urgent first
     if not terminal_ids:
         return set()
     open_ids = tasks.open_candidates(connection, session.built.rungs[terminal].id)
-    n_not_listed = sum(listed.get(id_) != terminal for id_ in open_ids)  # begun by a person
-    n_needed = needed(connection, session, n_not_listed)
+    begun_ids = [id_ for id_ in open_ids if listed.get(id_) != terminal]  # a person has acted on their tasks
+    n_begun = len(begun_ids)
+    n_needed = needed(connection, session, out=n_begun)
     n_stay = int(min(n_needed, len(terminal_ids)))  # `n_needed` may be infinite
     return set(terminal_ids[n_stay:])
 
@@ -132,9 +135,9 @@ def _decide(
 ) -> None:
     """Records a decision for each candidate, so that its page and the list say why its task stays or was withdrawn."""
     kind = session.built.spec.scheduler.kind
-    rung_of = {task.candidate_id: task.rung_id for task in untouched}
+    rung_of_candidate = {task.candidate_id: task.rung_id for task in untouched}
     decisions = []
-    for candidate_id, rung_id in rung_of.items():
+    for candidate_id, rung_id in rung_of_candidate.items():
         choice = remaining_choices.get(candidate_id)
         decision: dict[str, object] = {
             "candidate_id": candidate_id,
@@ -144,11 +147,11 @@ def _decide(
         }
         if choice is None:
             reason = WHY_SPARE if candidate_id in spare else WHY_OVERTAKEN
-            decision |= {"action": "withdraw", "why": f"{kind}: {reason}"}
-            decision |= {"index": None, "law_version": None, "price": None}
+            decision.update(action="withdraw", why=f"{kind}: {reason}")
+            decision.update(index=None, law_version=None, price=None)
         else:
-            decision |= {"action": "reprice", "why": choice.why}
-            decision |= {"index": choice.index, "law_version": choice.law, "price": choice.price}
+            decision.update(action="reprice", why=choice.why)
+            decision.update(index=choice.index, law_version=choice.law, price=choice.price)
         decisions.append(decision)
     standings.decide(connection, session.built.row.id, decisions)
 
@@ -163,8 +166,11 @@ def wake_again(connection: Connection, session: DriverSession, state: CampaignSt
 
 
 def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
-    """Returns `waiting` in place of an end while people have tasks. A reached goal ends the campaign; tasks that nobody
-    has claimed are then taken off the list. A model that failed is asked again after the next answer of people."""
+    """Returns the ending, or `waiting` in its place while people have tasks.
+
+    A reached goal ends the campaign; tasks that nobody has claimed are then taken off the list. A proposer's model that
+    failed is asked again after the next answer of people.
+    """
     built = session.built
     state, why = ending
     if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
@@ -188,6 +194,7 @@ def withdraw(connection: Connection, built: Built) -> None:
 
 
 OFFER = Offer(QUEUE, None, None)
+"""The offer of every task: on the queue of people, without expected core-seconds or memory."""
 
 
 class WorldJobs(Crew):
@@ -215,10 +222,11 @@ class WorldJobs(Crew):
             tasks_per_candidate = 1 if rung.spec.lab is None else rung.spec.lab.replicates
             n_unclaimed_tasks, _ = out.get(rung.id, (0, 0))
             n_listed_candidates = math.ceil(n_unclaimed_tasks / tasks_per_candidate)
-            room = rung.spec.list_length(weekly) // tasks_per_candidate - n_listed_candidates
+            max_candidates = rung.spec.list_length(weekly) // tasks_per_candidate
+            room = max_candidates - n_listed_candidates
             if rung.rules.is_terminal and room > 0:
                 n_out = len(tasks.open_candidates(connection, rung.id))
-                room = int(min(room, needed(connection, self.session, n_out)))
+                room = int(min(room, needed(connection, self.session, out=n_out)))
             quota[rung.rules.position] = max(0, room)
         return Quota(quota)
 
@@ -264,7 +272,7 @@ class WorldJobs(Crew):
         return new
 
     def settle(self) -> set[Position]:
-        """Places the candidates of answered tasks. What they cost was booked when they were claimed."""
+        """Places the candidates of answered tasks. The cost of a task was booked when it was claimed."""
         ended = settle_ended(self.session, self._jobs_out)
         if not ended:
             return set()
@@ -285,7 +293,7 @@ class WorldJobs(Crew):
 
 
 class JointSlots:
-    """The slots of one dispatch, of computers and of people. Neither takes those of the other."""
+    """The slots of one dispatch, of computers and of people. Neither takes slots of the other."""
 
     def __init__(self, computers: JobSlots, people: Quota, of_people: frozenset[Position]) -> None:
         self._computers = computers
@@ -312,13 +320,16 @@ class JointSlots:
     def take(self, position: Position, ample: bool) -> int | None:
         if position in self._of_people:
             return self._people.take(position, ample)
-        call = None if self._is_closed else self._computers.take(position, ample)
-        self._is_closed = self._is_closed or (call is None and self._computers.is_full)
+        if self._is_closed:
+            return None
+        call = self._computers.take(position, ample)
+        if call is None and self._computers.is_full:
+            self._is_closed = True
         return call
 
 
 class JointCrew(Crew):
-    """The crew of computers together with that of people."""
+    """The crew of computers and the crew of people, as one."""
 
     def __init__(self, computers: Crew, people: WorldJobs) -> None:
         super().__init__(computers.session, computers.pace)
@@ -346,7 +357,8 @@ class JointCrew(Crew):
         next_of_computers = iter(ids_of_computers)
         ids = []
         for job in planned:
-            ids.append(next(next_of_people if job.rung.spec.is_world else next_of_computers))
+            is_for_people = job.rung.spec.is_world
+            ids.append(next(next_of_people) if is_for_people else next(next_of_computers))
         return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:

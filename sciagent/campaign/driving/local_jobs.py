@@ -1,4 +1,7 @@
-"""The crew of the driver's own worker pool: claims, submits and completes jobs; takes back jobs of dead drivers."""
+"""The crew of the driver's own worker pool: claims, submits and completes jobs; takes back jobs of dead drivers.
+
+A crew is the part of a driver that has jobs run. A call is one run of a verifier, with one job or several jobs.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,11 @@ class LocalJobs(Crew):
         self._workers = workers
         spec = session.built.spec
         paid = [rung.verifier.name for rung in session.built.computed]
-        self.pool = LocalPool(
-            session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
-        )
+        n_workers = workers or spec.workers
+        self.pool = LocalPool(session.built.ledger, n_workers, session.built.scratch(), preload=paid, bell=bell)
         self.by_id: dict[int, PlannedJob] = {}
         """Jobs that the driver holds a lease on, by job id."""
-        self._calls: dict[int, list[ClaimedJob]] = {}  # jobs to be launched, by call
+        self._calls: dict[int, list[ClaimedJob]] = {}  # jobs to be launched, by number of the call
         self._take_up_rungs()
 
     @property
@@ -84,7 +86,7 @@ class LocalJobs(Crew):
         self._calls = {}
         for jobs in calls.values():
             self.pool.submit(tuple(jobs), request_of(jobs, self.session.built.scratch()))
-        return sum(map(len, calls.values()))
+        return sum(len(jobs) for jobs in calls.values())
 
     def settle(self) -> set[Position]:
         aborting = self.session.aborting.is_set()
@@ -100,8 +102,8 @@ class LocalJobs(Crew):
             return set()
         files = store_files(self.session.built.ledger, [result for _, result in pairs])
         results = [
-            JobResult(job, result, artifacts, ended)
-            for (job, result), artifacts, ended in zip(pairs, files, interrupted, strict=True)
+            JobResult(job, result, artifacts, was_interrupted)
+            for (job, result), artifacts, was_interrupted in zip(pairs, files, interrupted, strict=True)
         ]
         self._write({result.job.claim.job_id: result for result in results})
         settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
@@ -175,7 +177,9 @@ class LocalJobs(Crew):
 def _settling(position: Position, ending: JobEnding) -> Settling:
     job = ending.result.job
     finding = ending.result.result.finding
-    return settling_of(job.candidate_id, position, ending.after.job, finding, ending.kills, 0, ending.recorded)
+    return settling_of(
+        job.candidate_id, position, ending.after.job, finding, ending.kills, losses=0, recorded=ending.recorded
+    )
 
 
 def settle_cancelled(connection: Connection, session: DriverSession, job_ids: Iterable[int]) -> None:

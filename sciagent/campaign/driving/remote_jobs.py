@@ -1,4 +1,7 @@
-"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs."""
+"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs.
+
+A crew is the part of a driver that has jobs run. `offered_jobs` and `settle_ended` also serve the crew of people.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +35,27 @@ class OfferedJob:
 
     out: OutstandingJob
     position: Position
+    """Position of its rung."""
     declared: Cost | None
+    """Cost that the verifier declares; None if it declares none, or if the job was read from the ledger."""
     reservation: Cost
+    """Cost reserved in the budget."""
 
 
 def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung]) -> dict[int, OfferedJob]:
     """Returns the jobs of these rungs that are offered or running, by id."""
     positions = {rung.id: rung.rules.position for rung in rungs}
     held = spend.reserved_by_job(connection, built.row.id)
-    return {
-        out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
-        for out in offers.outstanding(connection, built.row.id)
-        if out.rung_id in positions
-    }
+    offered = {}
+    for out in offers.outstanding(connection, built.row.id):
+        if out.rung_id in positions:
+            reservation = Cost(held.get(out.job_id))
+            offered[out.job_id] = OfferedJob(out, positions[out.rung_id], declared=None, reservation=reservation)
+    return offered
 
 
 def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[EndedJob]:
-    """Places the candidates of the jobs that have ended; returns the ends. out: jobs that were offered, by id."""
+    """Places the candidates of the offered jobs that have ended; returns the ended jobs. out: offered jobs, by id."""
     if not out:
         return []
     with session.built.ledger.read() as connection:
@@ -84,6 +91,7 @@ log = logging.getLogger(__name__)
 
 LONG_SECONDS = 10.0  # jobs this long are offered one per slot, shorter jobs two per slot
 WORKERS_SECONDS = 2.0  # interval between looks for registered workers
+ROUNDING = 1e-9  # error of a sum of shares of slots that does not count as a further slot
 MIN_SLOTS = 1  # slots assumed for a queue without workers, so that a job is ready when a worker comes
 
 
@@ -105,7 +113,7 @@ class RemoteJobs(Crew):
         self._n_at_once: dict[Position, int] = {}  # number of jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
         """Reason why no registered worker can run a rung's jobs, by rung label."""
-        self._looked_at = -WORKERS_SECONDS
+        self._looked_at = -WORKERS_SECONDS  # so that the first dispatch looks for workers
         self.amend(connection)
 
     @property
@@ -147,8 +155,9 @@ class RemoteJobs(Crew):
         self._jobs_out.update({job.out.job_id: job for job in offered})
         slots: defaultdict[str, float] = defaultdict(float)
         for job in offered:
-            slots[queue_of(self.session.built.all_rungs[job.position])] += 1 / self.pace.group(job.position)
-        self._executor.wake({queue: math.ceil(n - 1e-9) for queue, n in slots.items()})
+            queue = queue_of(self.session.built.all_rungs[job.position])
+            slots[queue] += 1 / self.pace.group(job.position)
+        self._executor.wake({queue: math.ceil(n - ROUNDING) for queue, n in slots.items()})
         return len(offered)
 
     def slots(self, connection: Connection) -> Quota:
@@ -157,25 +166,27 @@ class RemoteJobs(Crew):
         if time.monotonic() - self._looked_at > WORKERS_SECONDS:
             self._look_for_workers(connection)
         built = self.session.built
-        by_queue: defaultdict[str, float] = defaultdict(float)  # occupied slots
-        by_rung: defaultdict[Position, float] = defaultdict(float)
+        slots_by_queue: defaultdict[str, float] = defaultdict(float)  # occupied slots
+        slots_by_rung: defaultdict[Position, float] = defaultdict(float)  # occupied slots
         for job in self._jobs_out.values():
             slot = 1 / self._jobs_a_slot(job.position)
-            by_rung[job.position] += slot
+            slots_by_rung[job.position] += slot
             if self._n_at_once[job.position] != 0:  # a job that no worker can run occupies no slot
-                by_queue[queue_of(built.all_rungs[job.position])] += slot
+                slots_by_queue[queue_of(built.all_rungs[job.position])] += slot
         further_jobs = {}
         for rung in built.computed:
             position = rung.rules.position
             queue = queue_of(rung)
-            in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
-            at_once = max(self._n_at_once[position], MIN_SLOTS) - by_rung[position]
-            further_jobs[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
+            free_in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - slots_by_queue[queue]
+            free_for_rung = max(self._n_at_once[position], MIN_SLOTS) - slots_by_rung[position]
+            free_slots = min(free_in_queue, free_for_rung)
+            further_jobs[position] = max(0, round(free_slots * self._jobs_a_slot(position)))
         return Quota(further_jobs)
 
     def _jobs_a_slot(self, position: Position) -> int:
         """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two of
-        short jobs. With one, jobs that do nothing took half as long again on workers that poll the ledger."""
+        short jobs. With one call of short jobs, jobs that do nothing took half as long again on workers that poll the
+        ledger."""
         calls = 2 if self.pace.ahead(position, LONG_SECONDS) else 1
         return calls * self.pace.group(position)
 
@@ -244,7 +255,8 @@ class RemoteJobs(Crew):
             return
         seen = offers.last_attempts(connection, list(self._jobs_out))
         held = spend.reserved_by_job(connection, self.session.built.row.id)
-        for id_, job in self._jobs_out.items():  # attempts that the budget counts already are not counted twice
+        for id_, job in self._jobs_out.items():
+            # the budget counts the attempts seen so far, so their cost is not booked again when the job has ended
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._jobs_out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
 

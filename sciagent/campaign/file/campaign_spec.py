@@ -42,20 +42,28 @@ if TYPE_CHECKING:
 else:
     AnyScheduler = Annotated[Union[SCHEDULERS], Field(discriminator="kind")]  # noqa: UP007  a tuple takes no |
 
-SCHEMA = 1
+SCHEMA = 1  # version of the canonical form
 AMENDABLE = (
-    *("budget", "goal.count", "workers", "description", "units"),
-    *("ladder.limits", "ladder.resources", "ladder.lab"),
+    "budget",
+    "goal.count",
+    "workers",
+    "description",
+    "units",
+    "ladder.limits",
+    "ladder.resources",
+    "ladder.lab",
 )
 """The keys that may change in a running campaign."""
-_ABSENT = object()
-_NAME_KEYS = ("rung", "property")
-_MAX_VALUE_LENGTH = 120
+_ABSENT = object()  # in place of the value of a missing key
+_NAME_KEYS = ("rung", "property")  # keys that name an item of a list
+_MAX_VALUE_LENGTH = 120  # characters of a value in a difference
 
 
 def cores() -> int:
     """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class CampaignSpec(Part):
@@ -196,7 +204,7 @@ class CampaignSpec(Part):
         return changed
 
     def position(self, label: str) -> Position:
-        """Returns the position of a rung on the ladder; the control's is the one after it.
+        """Returns the position of a rung on the ladder; the control has the position after the last rung.
 
         Raises ValueError for an unknown label.
         """
@@ -244,7 +252,7 @@ class CampaignSpec(Part):
     def chosen_units(self) -> dict[str, str]:
         """Returns {property: unit} where the file states another unit than the canonical one.
 
-        The unit is that of the objective on the property, else of the derived property, else of the first gate.
+        The objective on the property decides, else the derived property, else the first gate.
         """
         stated = [(objective.property, objective.unit) for objective in self.objectives]
         stated.extend((prop.property, prop.unit) for prop in self.derived)
@@ -280,8 +288,8 @@ class CampaignSpec(Part):
 
     def identity_diff(self, other: Mapping[str, Any]) -> str:
         """Returns the differences that cannot be amended as indented text."""
-        old, new = map(_without_amendable, _in_same_units(other, self.canonical()))
-        return "\n  ".join(differences(old, new))
+        old, new = _in_same_units(other, self.canonical())
+        return "\n  ".join(differences(_without_amendable(old), _without_amendable(new)))
 
     @property
     def safety_note(self) -> str:
@@ -372,7 +380,11 @@ def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
     if direction == Direction.WINDOW:
         wish["window"] = accept
     else:
-        wish |= {key: limit for key, limit in zip(("min", "max"), accept or (), strict=False) if limit is not None}
+        low, high = accept or (None, None)
+        if low is not None:
+            wish["min"] = low
+        if high is not None:
+            wish["max"] = high
     return _calibrated_from({**rest, **wish})
 
 
@@ -388,9 +400,14 @@ def _calibrated_from(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Returns {property: unit in which it is shown} for the objectives and all properties with another than the
+    """Returns {property: unit in which it is shown} for the objectives and all properties that are not shown in their
     canonical unit. spec: in canonical form."""
-    return {o["property"]: o["unit"] for o in spec.get("objectives", ()) if "unit" in o} | dict(spec.get("units", {}))
+    units = {}
+    for objective in spec.get("objectives", ()):
+        if "unit" in objective:
+            units[objective["property"]] = objective["unit"]
+    units.update(spec.get("units", {}))  # the units that the file states win
+    return units
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
@@ -403,7 +420,9 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     if before is None or after is None:
         return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
     lines = _differences_by_key(before, after, lambda name: f"{path}[{name}]")
-    if [name for name in before if name in after] != [name for name in after if name in before]:
+    old_order = [name for name in before if name in after]
+    new_order = [name for name in after if name in before]
+    if old_order != new_order:
         lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
     return lines
 
@@ -468,6 +487,7 @@ def campaign_schema() -> JsonSchemaValue:
 
 def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
     """Returns message and hint for an unknown key. Keys below `settings` are those of the verifier."""
+    # such a key is at (ladder, number of the rung, settings, key, ...)
     if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
         return unknown_key(loc, data, root)
     rung = data["ladder"][loc[1]]

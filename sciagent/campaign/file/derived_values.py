@@ -100,7 +100,8 @@ def resolved(stated: DerivedSpec, ladder: Sequence[RungSpec], formulas: Mapping[
 
 def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], terminal: str) -> tuple[RungSpec, ...]:
     """Returns the ladder, each rung with the derived properties that are known after it. Raises UsageError."""
-    last = [rung.rung for rung in ladder].index(terminal)
+    labels = [rung.rung for rung in ladder]
+    last = labels.index(terminal)  # position of the terminal rung
     formulas: dict[str, str] = {}
     known: list[DerivedProperty] = []
     for spec in stated:
@@ -142,10 +143,12 @@ def _place(name: str, ladder: Sequence[RungSpec]) -> tuple[Position, str]:
 
 
 def _measure(rung: RungSpec, name: str) -> PropertyAtLevel:
+    """Returns the property of this name with the level at which the rung measures it."""
     return next(measure for measure in rung.configured.measures if measure.property.name == name)
 
 
 def _check_unit(formula: Formula, units: Mapping[str, str], stated: DerivedSpec) -> None:
+    """Raises UsageError if the stated unit does not fit the formula. units: unit of each part, by its name."""
     dimension = formula.dimension(units)
     wanted = in_base_units(stated.unit).dimension
     if dimension != wanted:
@@ -172,14 +175,15 @@ def calibrations(
     wanted: dict[tuple[int, str], CalibrateSpec] = {}
     for position, rung in enumerate(ladder):
         if rung.calibrate is not None:
-            wanted |= {(position, name): rung.calibrate for name in _named(rung, objectives)}
+            for name in _named(rung, objectives):
+                wanted[position, name] = rung.calibrate
     for objective in objectives:
         if objective.calibrate is None:
             continue
         position_of_highest = _highest(objective.property, ladder[: terminal + 1])
         if position_of_highest is not None:
             wanted[position_of_highest, objective.property] = objective.calibrate
-    return tuple(WantedCalibration(*place, stated) for place, stated in sorted(wanted.items()))
+    return tuple(WantedCalibration(position, name, stated) for (position, name), stated in sorted(wanted.items()))
 
 
 def check_calibrations(
@@ -238,6 +242,7 @@ def _check_objective(
 
 
 def _check_levels(rung: RungSpec, name: str, place: Sequence[str | int], faults: Faults) -> None:
+    """Adds a fault if the rung measures the property at several levels."""
     levels = {measure.level.label for measure in rung.configured.measures if measure.property.name == name}
     if len(levels) > 1:
         listed = ", ".join(sorted(levels))
@@ -245,6 +250,7 @@ def _check_levels(rung: RungSpec, name: str, place: Sequence[str | int], faults:
 
 
 def _named(rung: RungSpec, objectives: Sequence[ObjectiveSpec]) -> list[str]:
+    """Returns the properties that the rung measures and that its gate or an objective names."""
     named = {*rung.window_gates(), *(objective.property for objective in objectives)}
     return [name for name in rung.measured() if name in named]
 

@@ -62,5 +62,5 @@ class LabSpec(Part):
         return self
 
     def decides(self, answered: int, still_open: int) -> bool:
-        """Returns whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
+        """Whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
         return still_open == 0 or answered >= (self.decide_after or self.replicates)

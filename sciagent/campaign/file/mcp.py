@@ -17,12 +17,13 @@ MAX_TOOLS = 32  # tools per server
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
-_TOOL = re.compile(r"[!-~]{1,128}")
-_SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOOL = re.compile(r"[!-~]{1,128}")  # name of a tool
+_SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")  # name of a server
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # name of an environment variable
 
 
 def _is_url(value: str) -> str:
+    """Returns the address as it is. Raises a fault for an address that cannot be used, or that holds a password."""
     why = address_fault(value)
     if "@" in value:
         why = "takes http:// or https://, without a name or password in it"
@@ -32,6 +33,7 @@ def _is_url(value: str) -> str:
 
 
 def _is_variable(value: str) -> str:
+    """Returns the name as it is. Raises a fault for a text that is no name of an environment variable."""
     if not _VARIABLE.fullmatch(value):
         raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
     return value
@@ -73,7 +75,8 @@ class McpServerSpec(Part):
 
     @model_validator(mode="after")
     def _has_one_address(self) -> McpServerSpec:
-        if (self.command is None) == (self.url is None):
+        has_exactly_one = (self.command is None) != (self.url is None)
+        if not has_exactly_one:
             both = "names both a command and a url" if self.url else "names neither a command nor a url"
             raise fault(f"{both}; a server has exactly one of them")
         return self
@@ -82,7 +85,7 @@ class McpServerSpec(Part):
 def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
     """Raises faults for invalid server names, and for two tools with the same full name. ours: names of sciagent's
     tools."""
-    seen = dict.fromkeys(ours, "a tool of sciagent")
+    seen = dict.fromkeys(ours, "a tool of sciagent")  # owner of each full name
     with Faults() as faults:
         if len(servers) > MAX_SERVERS:
             faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")

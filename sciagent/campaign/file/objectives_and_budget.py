@@ -59,7 +59,7 @@ def fault_of(error: UsageError) -> PydanticCustomError:
 
 
 def _rounded(value: float, converted: float) -> float:
-    """Returns the converted value, rounded to 12 digits if it differs from the original."""
+    """Returns the converted value, rounded to 12 digits if it differs from the original value."""
     return value if converted == value else float(f"{converted:.12g}")
 
 
@@ -231,6 +231,7 @@ WISHES = "one of: window [low, high]; min and/or max; maximise [worst, best]; mi
 
 
 def _default_scale(accept: Window | None) -> float:
+    """Returns half the width of the window, or a tenth of the one limit; 1 if there is none, or if it is 0."""
     if accept is None:
         return 1.0
     if accept.low is not None and accept.high is not None and accept.high > accept.low:

@@ -19,10 +19,11 @@ from sciagent.inputs.validation import NAME, AnyFile, Faults, Part, fault
 from sciagent.inputs.yaml_document import kind_of
 
 Files = dict[tuple[str, ...], str]
+"""Names of files, by their path of keys in the proposer."""
 
 
 def _address(value: str) -> str:
-    """Returns the address as it is; refuses one that has a fault."""
+    """Returns the address as it is. Raises a fault for an address that cannot be used."""
     why = address_fault(value)
     if why:
         raise fault(f"{value!a} is no address", why)
@@ -97,6 +98,7 @@ class PluginSpec(_WithFile):
     @classmethod
     def _is_installed(cls, value: str, info: ValidationInfo) -> str:
         context = info.context or {}
+        # a campaign file that is read but not run may name a proposer that this machine lacks
         will_run = context.get("base") is not None and context.get("candidates", True)
         if not will_run:
             return value
@@ -113,6 +115,7 @@ _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
 
 
 def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, ...]:
+    """Validates the name of a file, or a list of texts."""
     if isinstance(value, str):
         return value  # the file is checked with the subject
     if not isinstance(value, list | tuple):
@@ -189,9 +192,9 @@ class EnumerateSpec(Part):
         lists = [("groups", self.groups), ("reactants", self.reactants)]
         names: dict[tuple[str, ...], str] = {}
         for key, each in lists:
-            for n, name in each.items():
+            for number, name in each.items():
                 if isinstance(name, str):
-                    names[(key, str(n))] = name
+                    names[(key, str(number))] = name
         return names
 
 
@@ -331,7 +334,8 @@ class LlmSpec(_WithFile):
     @field_validator("tool_choice")
     @classmethod
     def _required_fits(cls, value: str, info: ValidationInfo) -> str:
-        if value == "required" and (info.data.get("endpoint") is None or info.data.get("structured")):
+        is_possible = info.data.get("endpoint") is not None and not info.data.get("structured")
+        if value == "required" and not is_possible:
             raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
         return value
 
@@ -342,7 +346,8 @@ class LlmSpec(_WithFile):
             return value
         if info.data.get("endpoint") is None:
             raise fault("strict is for an endpoint", "for a model of our own write: structured: false")
-        if not value and (info.data.get("structured") or info.data.get("tool_choice") == "required"):
+        needs_grammar = info.data.get("structured") or info.data.get("tool_choice") == "required"
+        if not value and needs_grammar:
             raise fault(
                 "strict: false contradicts structured: true and tool_choice: required",
                 "each of them has every answer restricted by a grammar: leave one out",

@@ -48,6 +48,7 @@ INLINE_SECONDS = 60.0  # default limit of wall time if a rung answers inside the
 
 
 def default_label(verifier: str) -> str:
+    """Returns the label of a rung that states none."""
     return verifier.replace(".", "_").lower()
 
 
@@ -86,6 +87,11 @@ class _SettingsWithVerifier(dict[str, Any]):
     """Settings as in the file, with the verifier built from them, so that each rung builds its verifier only once."""
 
     verifier: BaseVerifier[Any] | None = None
+
+
+def _require_measures(verifier: BaseVerifier[Any]) -> None:
+    """Raises an error if the settings of the verifier do not fit its properties."""
+    _ = verifier.measures  # computed from the settings
 
 
 class RungSpec(Part):
@@ -179,7 +185,7 @@ class RungSpec(Part):
         try:
             configured.verifier = verifier(value, (info.context or {}).get("base"))
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
-            _ = configured.verifier.measures  # raises if the settings do not fit the properties
+            _require_measures(configured.verifier)
         except ValidationError:
             raise  # pydantic adds the rung's path to the verifier's
         except (UsageError, ValueError, TypeError, LookupError) as error:
@@ -213,7 +219,7 @@ class RungSpec(Part):
             )
         other_resources = set(info.data.get("resources") or {}) - {states.CORES}
         if other_resources:
-            name = min(other_resources)
+            name = min(other_resources)  # the first in alphabetical order
             raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {name}")
         return value
 

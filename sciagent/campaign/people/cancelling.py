@@ -21,6 +21,7 @@ from sciagent.store.campaign_state import campaigns, directives, standings, wate
 from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
+MAX_LOGGED_JOBS = 1000  # job ids that an event names
 GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
 CANCELLED_JOBS_KEY = "cancelled"  # key in the payload of a hold: ids of the cancelled jobs that caused it
 
@@ -31,8 +32,11 @@ class JobChange:
 
     job_id: int
     rung: str
+    """Label of the job's rung."""
     key: str
+    """Key of the candidate."""
     smiles: str
+    """Notation of the candidate."""
     done: str
     """`cancelled`, `told` (the worker was notified and ends the job), `queued` (retried), or empty if unchanged."""
     why: str = ""
@@ -89,21 +93,23 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
         budget = BudgetTracker(built, connection)
-        room = {r.rules.position: budget.remaining_jobs(r.rules.position) for r in built.bought}
+        room = {rung.rules.position: budget.remaining_jobs(rung.rules.position) for rung in built.bought}
+        rung_of_id = {rung.id: rung for rung in built.all_rungs}
         outcomes = dict[int, tuple[str, str]]()
         again = list[int]()
         for job in job_lists.job_standings(connection, job_ids):
-            rung = next(r for r in built.all_rungs if r.id == job.rung_id)
+            rung = rung_of_id[job.rung_id]
             why = _why_not(connection, built, job, rung, room)
             outcomes[job.id] = "" if why else "queued", why
             if not why:
                 again.append(job.id)
                 _try_again(connection, built, job, rung, who, jobs.PREFERRED if named else None)
                 left = room[rung.rules.position]
+                # a cancelled job did not count towards the limit of its rung
                 if job.state is JobState.CANCELLED and left is not None:
                     room[rung.rules.position] = left - 1
         if again:
-            payload = {"who": who, "jobs": again[:1000], "n": len(again)}
+            payload = {"who": who, "jobs": again[:MAX_LOGGED_JOBS], "n": len(again)}
             campaigns.log_event(connection, built.row.id, "retried", payload)
         return _job_changes(connection, outcomes)
 
@@ -111,8 +117,9 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
 def _try_again(
     connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
+    """Queues the job again and releases its candidate. priority: None keeps the job's priority."""
     steering = directives.steering_of(connection, built.row.id, job.candidate_id)
-    if steering.blocks_scheduling:  # only a hold because of a cancelled job gets this far
+    if steering.blocks_scheduling:  # such a hold is due to a cancelled job; `_why_not` refuses all others
         reason = f"job {job.id} is tried again"
         directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
     jobs.retry(connection, job.id, priority)

@@ -18,6 +18,8 @@ from sciagent.store.results import candidates
 
 SHOWN_DIGITS = 12  # number of digits of a key in messages
 MAX_NAME = 200  # characters of a name in messages
+MAX_MATCHES = 5  # candidates that a message names
+LEAST_DIGITS = 6  # digits of a key by which a candidate can be named
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ class Named:
     """A candidate in the ledger."""
 
     id: int
+    """Ledger id."""
     key: str
     text: str
+    """Text that people read."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.key[:SHOWN_DIGITS]})"
@@ -44,7 +48,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
     if row is not None and matches:
         members = standings.members(connection, row.id, [match.id for match in matches])
         if not members:
-            names = ", ".join(str(match) for match in matches[:5])
+            names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
             raise UsageError(
                 f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
                 f"{_add(name, matches[0].text, row)}"
@@ -118,14 +122,16 @@ def _add(name: str, text: str, row: CampaignRow | None) -> str:
 
 
 def _unknown(name: str, row: CampaignRow | None, read: Candidate | None, faults: Sequence[str]) -> str:
+    """Returns the message for a name that no candidate has. read, faults: as `_read` returns them."""
     scope = f'campaign "{row.name}"' if row is not None else "the ledger"
     notation = _notation(row)
     if read is not None:
         return f'"{_shown(name, read)}" is not in {scope}; {_add(name, name, row)}'
     if "\n" in name:
         return f"the structure cannot be read {'; '.join(faults)}"
-    if len(name) < 6 and all(c in "0123456789abcdef" for c in name):
-        return f'"{name}" is too short for a key; give at least 6 digits, a {notation}, or an InChIKey'
+    is_hexadecimal = all(character in "0123456789abcdef" for character in name)
+    if len(name) < LEAST_DIGITS and is_hexadecimal:
+        return f'"{name}" is too short for a key; give at least {LEAST_DIGITS} digits, a {notation}, or an InChIKey'
     return (
         f'no candidate "{short(name, MAX_NAME)}" in {scope}; give a {notation}, the text that sciagent best shows, at '
         "least 6 digits of its key (sciagent best --json shows keys), its InChIKey, or a file of its structure"

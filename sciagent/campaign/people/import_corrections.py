@@ -1,4 +1,4 @@
-"""Imported values that differ from those of files with other names: they are corrections or replicates."""
+"""Imported values that differ from values of files with other names: they are corrections or replicates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def differing(
 ) -> list[Differing]:
     """Returns current imported evidence from files of other names that contradicts these values.
 
-    settings_hash: that of the new values, which holds the name of their file.
+    settings_hash: settings hash of the new values, which depends on the name of their file.
     """
     e = t.current_evidence.c
     fields = (e.verifier, e.verifier_version, e.settings_hash, e.inputs_hash, e.replicate, e.revision)

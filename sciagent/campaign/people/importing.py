@@ -36,10 +36,12 @@ from sciagent.store.results.candidates import enter_names
 from sciagent.store.results.evidence import NewEvidence
 
 VERIFIER = "import"
-VERSION = "1"
-MAX_FAULTS = 50
-MAX_ROWS = 2_000_000
+VERSION = "1"  # version of the verifier
+MAX_FAULTS = 50  # faults that an error lists
+MAX_ROWS = 2_000_000  # rows of a file
 ROWS_PER_WRITE = 500
+MAX_NAME = 120  # characters of a file's name in the source of a value
+HASH_DIGITS = 16  # digits of a file's hash in the source of a value
 
 
 @dataclass
@@ -95,7 +97,8 @@ def import_file(
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
-    subject: what the rows are about. structure: the column with the structures; None: the subject's.
+    subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
+    subject usually has.
     A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
     they came from a file of another name. A value that differs from the one recorded for the same molecule, property
     and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
@@ -104,7 +107,7 @@ def import_file(
     dominant protonation states at this pH; None: of the structures as they are. costs: {resource: amount, or column
     with the amount of each row}; the cost is kept as an attempt of its own for each row that is recorded, in no
     campaign's spend.
-    Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
+    Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
     rules = _reading(subject, standardise, ph)
@@ -276,8 +279,9 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str |
 
 
 def _number(text: str) -> float:
+    """Parses a finite number. Raises ValueError for any other text."""
     try:
-        value = float(text.replace("_", "?"))  # Python reads 1_5 as 15
+        value = float(text.replace("_", "?"))  # refuses 1_5, which Python would read as 15
     except ValueError:
         raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
     if not math.isfinite(value):
@@ -303,7 +307,7 @@ class _Writer:
     """Ids of evidence of other files that this import supersedes."""
 
     def write(self, chunk: Sequence[_Row], ids: Mapping[str, int]) -> None:
-        """Writes the rows whose values are not in the ledger yet. ids: of the candidates, by key."""
+        """Writes the rows whose values are not in the ledger yet. ids: ledger ids of the candidates, by key."""
         known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
         first_replicates = [(ids[row.candidate.key], row.key) for row in chunk if row.key.replicate == 0]
         self.in_other_files.update(_in_other_files(self.connection, first_replicates))
@@ -360,7 +364,7 @@ class _Writer:
         """Returns the evidence of another file that the row supersedes; None if the files agree."""
         others = import_corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
         others = [other for other in others if other.id not in self.superseded_ids]
-        self.superseded_ids |= {other.id for other in others}
+        self.superseded_ids.update(other.id for other in others)
         smiles = row.candidate.text
         name = self.path.name
         return import_corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
@@ -378,7 +382,7 @@ def _write(
     """Writes all rows in one transaction."""
     if revise is not None and replicate:
         raise UsageError("give --revise or --replicate: a value either supersedes another one or is kept beside it")
-    source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
+    source = f"{path.name[:MAX_NAME]} sha256:{file_hash(path)[:HASH_DIGITS]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
@@ -400,7 +404,10 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
 
 
 def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
-    """Returns {(candidate id, values): count} of current evidence from files of other names."""
+    """Returns {(candidate id, values): count} of current evidence from files of other names.
+
+    pairs: candidate ids and keys of the rows of this file. The name of a file is part of the settings of its keys.
+    """
     own = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c
     query = sa.select(e.id, e.candidate_id, e.settings_hash).where(

@@ -1,6 +1,7 @@
 """People steer a campaign: they decide on a candidate, amend the campaign, and pause, stop or resume its driver.
 
-A decision on a candidate is hold, release, veto or promote. The person's own process writes the decision under the lock
+A decision on a candidate is hold, release, veto or promote. A standing is the state of a candidate in its campaign,
+such as open, pending or settled. The person's own process writes the decision under the lock
 of the campaign's row, which a driver takes as well. The decision is in force at once, whether or not a driver runs. A
 running driver reads it at its next step. A running job may finish: its evidence is kept, and the candidate's standing
 follows the decision.
@@ -52,8 +53,11 @@ class SteeringResult:
     verb: str
     key: str
     smiles: str
+    """Notation of the candidate."""
     standing: str
+    """Standing of the candidate after the decision."""
     rung: str | None = None
+    """Label of the rung that the candidate is at or waits for."""
     cancelled: tuple[str, ...] = ()
     """Labels of rungs at which the queued job was cancelled."""
     running: tuple[str, ...] = ()
@@ -228,7 +232,7 @@ class _Case:
         message = f"it is the next at {rung.spec.rung}"
         if is_new:
             key = verifier.evidence_key(candidate).hash
-            new_job = NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)
+            new_job = NewJob(built.row.id, rung.id, named.id, replicate=0, evidence_key=key, priority=jobs.PREFERRED)
             [job_id] = jobs.create_many(connection, [new_job])
         else:
             job_id = earlier_jobs[0][0]
@@ -277,6 +281,7 @@ class _Case:
         return SteeringResult(str(verb), self.named.key, self.named.text, str(row["standing"]), label, **more)
 
 
+YAML_WIDTH = 4096  # so that no line of the stored text is broken
 _BUDGET_KEYS = [key for key in BudgetSpec.model_fields if key != "rungs"]
 
 
@@ -289,7 +294,7 @@ def amended_source(
     """
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
-    yaml.width = 4096
+    yaml.width = YAML_WIDTH
     data = yaml.load(row.source)
     labels = [rung["rung"] for rung in row.spec["ladder"]]
     for text in budget:
@@ -314,7 +319,10 @@ def amended_source(
 
 
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
-    """Returns the mapping that contains the last key of the path."""
+    """Returns the mapping that contains the last key of the path; adds the mapping `rungs` if it is needed.
+
+    path: `[key]` or `["rungs", label]`. text: the option as given, for messages. Raises UsageError for an unknown key.
+    """
     key = ".".join(path)
     known = [*_BUDGET_KEYS, *(f"rungs.{label}" for label in labels)]
     if key not in known:
@@ -344,6 +352,7 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
 
 
 def _number(given: str, text: str) -> int | float:
+    """Parses a number. text: the option as given, for the message. Raises UsageError."""
     try:
         return int(given) if given.isdecimal() else float(given)
     except ValueError:

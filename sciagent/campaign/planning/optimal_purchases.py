@@ -1,7 +1,8 @@
 """The best purchases within a budget if a given share of the candidates are hits.
 
-Truth and rungs are a joint Gaussian. `scheduling.dynamic_programme` gives the purchases for one candidate at each
-price. A linear programme mixes these purchases: it maximises the expected hits within all limits of the budget.
+The true values and the answers of the rungs are taken as jointly Gaussian. `scheduling.dynamic_programme` gives the
+purchases for one candidate at each price. A linear programme mixes these purchases: it maximises the expected hits
+within all limits of the budget.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sciagent.scheduling.rules.warm_up import whole_ladders
 
 MAX_ROUNDS = 6  # most rounds in which the prices of resources are adjusted
 LEAST_RELATIVE_GAIN = 1e-4  # relative gain in hits below which prices are adjusted no further
+ROUNDING = 1e-12  # hits by which a programme may seem better through rounding alone
 LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
 
 
@@ -102,7 +104,7 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
             return None
         prices = -solved.ineqlin.marginals[: len(limits)]
         bought = -solved.fun
-        has_converged = bought <= best * (1 + LEAST_RELATIVE_GAIN) + 1e-12
+        has_converged = bought <= best * (1 + LEAST_RELATIVE_GAIN) + ROUNDING
         is_any_scarce = bool((prices[priced] > 0).any())
         if has_converged or len(priced) < 2 or not is_any_scarce:
             break
@@ -137,7 +139,8 @@ def warm_up(problem: BudgetProblem) -> float:
         n_free = 1
     ladders_by_limit = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
     affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)
-    return float(min([whole_ladders(n, n_below - n_free, affordable), n, *ladders_by_limit]))
+    wanted = whole_ladders(n, n_below - n_free, affordable)
+    return float(min([wanted, n, *ladders_by_limit]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:

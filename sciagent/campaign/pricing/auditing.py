@@ -1,9 +1,10 @@
 """The audit of a campaign: verifies a random sample of the candidates that the law passes over.
 
 An open, evaluated candidate enters the audit when its index is below the price, with the chance of a hit and the cost
-at that time. `scheduling.audit.draw` gives its propensity; its lot depends only on the campaign's seed and its key. If
-the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates
-that was drawn before shows how many good candidates the audit draws (see `report.analysis.audit`).
+at that time. Its propensity is the probability that the audit draws it. Its lot is a number in [0, 1) that depends only
+on the campaign's seed and its key; the candidate is drawn if the lot is below the propensity. If the law chooses the
+candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates that was drawn before
+shows how many good candidates the audit draws (see `report.analysis.audit`).
 
 Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
 has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
@@ -49,9 +50,9 @@ class Auditing:
         self._hit_rungs = [*lower_rungs, self._terminal_rung]  # indices of the rungs that a hit needs
         self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
         self.log = laws.audit_log(connection, built.row.id)
-        self._members = set(self.log.ids)
-        self._rows: dict[int, int] = {}
-        self._n_rows_entered = 0
+        self._members = set(self.log.ids)  # ledger ids of the candidates in the audit
+        self._rows: dict[int, int] = {}  # rows in the pool, by ledger id
+        self._n_rows_entered = 0  # number of first rows of the pool that `_rows` holds
         self._audit_jobs: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
         self._last_decision_id = 0
         self._drawn: tuple[RowIndices, RowIndices, Array] | None = None  # place, row, propensity; None: to be computed
@@ -73,8 +74,11 @@ class Auditing:
         rows = self._passed_over(priced, {p.of for p in purchases})
         is_closed = self._pool.closed[rows][:, self._hit_rungs]
         costs = np.where(is_closed, 0.0, self._pool.costs[rows][:, self._hit_rungs]).sum(axis=1)
-        columns = (ids[rows].tolist(), _chances(priced, rows), _rounded(costs), self._lots(connection, rows))
-        passed = [list(entry) for entry in zip(*columns, strict=True)]
+        row_chances = _chances(priced, rows)
+        row_lots = self._lots(connection, rows)
+        passed = []
+        for id_, chance, cost, lot in zip(ids[rows].tolist(), row_chances, _rounded(costs), row_lots, strict=True):
+            passed.append([id_, chance, cost, lot])
 
         changes: dict[str, Any] = {"passed": passed, "raised": [], "chosen": chosen}
         n_before = len(self.log.ids)
@@ -94,7 +98,8 @@ class Auditing:
         if self._drawn is None:
             self._drawn = self._all_drawn()
         places, rows, propensity = self._drawn
-        waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._terminal_rung]))
+        is_over_or_running = pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._terminal_rung]
+        waits = np.flatnonzero(~is_over_or_running)
         outlay = self._outlay(connection)
         purchases = list[Purchase]()
         for number in waits:

@@ -28,6 +28,8 @@ from sciagent.store.views import campaign_counts
 
 MAX_COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
 MAX_CANDIDATES = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
+SHARE_OF_OWN_INDEX = 0.99  # price, as a share of a candidate's index, at which the candidate certainly has purchases
+ROUNDS_TO_WHOLE = 0.995  # share from which a text says 100 %
 
 
 def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
@@ -60,19 +62,19 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     if law is None or not len(rows) or pool.closed[rows[-1], -1]:
         return Outlook(text="Nothing can be bought for it any more.")
     row = int(rows[-1])
-    place, expected_runs, ahead = _purchases(campaign, row)
+    next_rung, expected_runs, ahead = _purchases(campaign, row)
     worth = campaign.scheduler.valuation(pool, row)
     price = campaign.scheduler.price
-    rung = built.rungs[paid[place]]
-    cost = {
-        resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
-        for resource, amounts in pool.declared.items()
-        if amounts[row, place] > 0
-    }
+    rung = built.rungs[paid[next_rung]]
+    cost = {}
+    for resource, amounts in pool.declared.items():
+        declared = float(amounts[row, next_rung])
+        if declared > 0:
+            cost[resource] = round(declared * rung.cost_model.factor, 6)
     limited = bool(campaign.numeraire.allowances)
     unit = "hits" if campaign.schema.aims.kind == "hits" else "utility"
     per = f"{unit} a budget" if limited else f"{unit} a core-second"
-    share = float(pool.costs[row, place]) if limited else None
+    share = float(pool.costs[row, next_rung]) if limited else None
     later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
@@ -117,8 +119,8 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
 
 def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[PaidIndex, float], int | None]:
     """Evaluates an open candidate at the current price. Returns the rung to buy next, the expected number of later
-    purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: of the
-    candidate in the pool."""
+    purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: row of
+    the candidate in the pool."""
     pool = campaign.pool
     scheduler = campaign.scheduler
     open_ = campaign.pool.open
@@ -128,8 +130,8 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     group, at = _group_with(scheduler.evaluate(pool, rows), place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
-    # at most the price of its own index, so that a candidate below the price has purchases, too
-    price = min(scheduler.price, 0.99 * float(group.index[at]))
+    # the price is below the candidate's own index, so that a candidate that is not worth the price has purchases, too
+    price = min(scheduler.price, SHARE_OF_OWN_INDEX * float(group.index[at]))
     expected_runs = group.purchases(price)[at]
     later_runs = {j: float(n) for j, n in zip(buys, expected_runs, strict=True) if j != rung and n > 0}
     free_rungs = scheduler.free(pool)
@@ -177,15 +179,26 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
 
 
 def sentence(forecast: PropertyForecast) -> str:
-    """Returns the forecast as a sentence; its numbers are rounded to two significant digits of the interval's half."""
+    """Returns the forecast as a sentence.
+
+    Its numbers have as many decimals as half the interval's width has with two significant digits.
+    """
     unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     if forecast.low == forecast.high:  # a yes or no
         return f"{forecast.rung} is expected to say {forecast.property} = {forecast.low:g}{unit}, nine times in ten."
-    places = 1 - math.floor(math.log10((forecast.high - forecast.low) / 2))
-    ends = (forecast.value, forecast.low, forecast.high)
-    value, low, high = (f"{round(end, places) + 0.0:.{max(places, 0)}f}" for end in ends)
+    half_width = (forecast.high - forecast.low) / 2
+    places = 1 - math.floor(math.log10(half_width))
+    value = _rounded_text(forecast.value, places)
+    low = _rounded_text(forecast.low, places)
+    high = _rounded_text(forecast.high, places)
     text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
     return f"{forecast.rung} is expected to say {text}."
+
+
+def _rounded_text(number: float, places: int) -> str:
+    """Returns the number rounded to so many decimals; a negative number of places rounds to tens or hundreds."""
+    rounded = round(number, places) + 0.0  # adding 0 turns -0.0 into 0.0
+    return f"{rounded:.{max(places, 0)}f}"
 
 
 def _worth_sentence(worth: Valuation) -> str:
@@ -202,17 +215,28 @@ def _index_sentence(index: float, price: float) -> str:
     return "The budget does more on other candidates."
 
 
-def _ahead_sentence(n: int | None) -> str:
-    few = {0: "No other open candidate promises", 1: "One other open candidate promises"}
-    return "" if n is None else f"{few.get(n, f'{n} other open candidates promise')} more for its cost."
+def _ahead_sentence(n_ahead: int | None) -> str:
+    if n_ahead is None:
+        return ""
+    if n_ahead == 0:
+        subject = "No other open candidate promises"
+    elif n_ahead == 1:
+        subject = "One other open candidate promises"
+    else:
+        subject = f"{n_ahead} other open candidates promise"
+    return f"{subject} more for its cost."
 
 
 def _next_rung_sentence(label: str, cost: dict[str, float], share: float | None) -> str:
     words = {"core_seconds": "core-seconds", "gpu_seconds": "GPU-seconds"}
-    amounts = (f"{amount:.3g} {words.get(name, name.replace('_', ' '))}" for name, amount in cost.items())
+    amounts = []
+    for name, amount in cost.items():
+        unit = words.get(name, name.replace("_", " "))
+        amounts.append(f"{amount:.3g} {unit}")
+    all_amounts = " and ".join(amounts) or "nothing"
     of_budget = "" if share is None else f", {_percent_text(share)} of the budget"
-    return f"Next it would get {label}, for about {' and '.join(amounts) or 'nothing'}{of_budget}."
+    return f"Next it would get {label}, for about {all_amounts}{of_budget}."
 
 
 def _percent_text(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+    return f"{100 * share:.2g} %" if share < ROUNDS_TO_WHOLE else "100 %"

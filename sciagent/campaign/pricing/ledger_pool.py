@@ -1,9 +1,11 @@
 """The candidate pool of a campaign, kept in step with the ledger: standings, answers of rungs, declared costs.
 
-A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
-from. Rows are read again after a change in the ledger; all data in the pool come from there.
+A standing is the state of a candidate in its campaign, such as open, pending or settled. A candidate's row is its
+sequence number in the campaign, after the rows of an earlier campaign that the law learns from. Rows are read again
+after a change in the ledger; all data in the pool come from there.
 
-The law observes the properties of rungs that predict an objective; each is a column.
+The law is the model that predicts the answers of rungs. It observes the properties of rungs that predict an objective;
+each such property of a rung is a column.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are k
 MAX_UNRELATED_PROPERTIES = 3  # most properties observed of a rung that does not measure the objective's property
 WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no hint
 GATE_SHARE = 0.25  # residual of a hint from a gate with one edge, as a share of that edge
+RESIDUALS_PER_GATE = 3  # width of a gate with two edges, in residuals of its hint
 LEAST_RESIDUAL = 1e-6  # least residual of a hint from a gate, in the property's unit
 UNINFORMATIVE_PROPERTIES = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
 
@@ -112,7 +115,10 @@ def _rungs_measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Obj
 
 
 def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:
-    """Returns the columns that predict a property, the highest rung that measures it last; empty if no rung does."""
+    """Returns the columns that predict a property; the column of the highest rung that measures it is the last.
+
+    The list is empty if no rung measures the property.
+    """
     deciding = max((i for i, r in enumerate(rungs) if name in _measured_properties(r)), default=None)
     if deciding is None:
         return []
@@ -128,7 +134,11 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
 
 
 def _predicting_properties(rung: BuiltRung) -> list[str]:
-    """Returns the properties that predict others at a rung: those of its gates, else the first that it measures."""
+    """Returns the properties of a rung that predict the property of an objective which the rung does not measure.
+
+    They are the properties of its gates, without gates that its verifier sets itself; if there are none, the first that
+    it measures.
+    """
     measured = _measured_properties(rung)
     gated = [name for name in rung.rules.gate if name in measured and name not in rung.verifier.gates]
     others = [name for name in measured if name not in UNINFORMATIVE_PROPERTIES]
@@ -146,7 +156,8 @@ def _aim(
     from sciagent.scheduling.law.prior_relations import Hint
     from sciagent.scheduling.payoff import Aim
 
-    *predicting_columns, deciding_column = columns
+    predicting_columns = columns[:-1]
+    deciding_column = columns[-1]
     lower_columns = []
     for column in predicting_columns:
         is_calculated = column.at != KNOWN or not rungs[column.rung].is_fast
@@ -161,7 +172,7 @@ def _aim(
         hint = Hint(column_index[lower_columns[-1]], column_index[deciding_column], *line)
     predicting_indices = sorted(column_index[column] for column in predicting_columns)
     all_indices = (*predicting_indices, column_index[deciding_column])
-    # a hint states more than that the slope is positive
+    # without a hint, the lower levels of the property are only assumed to rise with the deciding one
     levels = [] if hint else [*lower_columns, deciding_column]
     groups = _columns_by_property(objective, levels, predicting_columns)
     alike = tuple(tuple(sorted(column_index[column] for column in group)) for group in groups)
@@ -188,7 +199,7 @@ def _columns_by_property(
 def _passing_ends(
     objective: Objective, predicting_columns: Sequence[ObservedColumn], rungs: Sequence[BuiltRung]
 ) -> Iterator[tuple[ObservedColumn, int]]:
-    """Yields the columns of other properties whose gate has one limit: 1 if what lies above it passes, else -1."""
+    """Yields the columns of other properties whose gate has one limit, with 1 if values above it pass, else -1."""
     for column in predicting_columns:
         gate = rungs[column.rung].rules.gate.get(column.property)
         if column.property == objective.property or gate is None:
@@ -221,7 +232,11 @@ def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, flo
     """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
     gate = rung.rules.gate.get(objective.property)
     accept = objective.accept
-    if gate is None or accept is None or np.ptp(_ends_of(gate)) > WIDE_GATE_RATIO * np.ptp(_ends_of(accept)):
+    if gate is None or accept is None:
+        return None
+    gate_width = np.ptp(_ends_of(gate))
+    accepted_width = np.ptp(_ends_of(accept))
+    if gate_width > WIDE_GATE_RATIO * accepted_width:
         return None  # a wide gate excludes only absurd values
     gate_edges = []
     offsets = []
@@ -232,13 +247,14 @@ def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, flo
     if not gate_edges:
         return None
     if len(gate_edges) == 2:
-        residual = abs(gate_edges[1] - gate_edges[0]) / 3
+        residual = abs(gate_edges[1] - gate_edges[0]) / RESIDUALS_PER_GATE
     else:
         residual = GATE_SHARE * abs(gate_edges[0])
     return 1.0, float(np.mean(offsets)), max(residual, objective.scale, LEAST_RESIDUAL)
 
 
 def _measured_properties(rung: BuiltRung) -> list[str]:
+    """Returns the names of the properties that the rung measures, each once, in order."""
     return list(dict.fromkeys(measured.property.name for measured in rung.spec.measures))
 
 
@@ -257,9 +273,20 @@ def _desirability(objective: Objective) -> Callable[[Array], Array]:
     """Returns `Objective.desirability` as a function of an array."""
     if objective.ramp is not None:
         worst, best = objective.ramp
-        return lambda v: np.clip((v - worst) / (best - worst), 0.0, 1.0)
+
+        def share_of_ramp(values: Array) -> Array:
+            share: Array = np.clip((values - worst) / (best - worst), 0.0, 1.0)
+            return share
+
+        return share_of_ramp
     low, high = _ends_of(objective.accept)
-    return lambda v: np.exp(-np.maximum(np.maximum(low - v, v - high), 0.0) / objective.scale)
+
+    def decay_outside(values: Array) -> Array:
+        distance = np.maximum(np.maximum(low - values, values - high), 0.0)  # from the accepted range
+        desirability: Array = np.exp(-distance / objective.scale)
+        return desirability
+
+    return decay_outside
 
 
 ROWS_PER_READ = 2000
@@ -267,10 +294,8 @@ CENSORING_SIGNS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}  
 MAX_EARLIER_CANDIDATES = 2000  # most candidates of an earlier campaign that the law learns from
 ENDED_STANDINGS = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 GOING_STANDINGS = (Standing.OPEN, Standing.PENDING)
-STARTED_STANDINGS = (
-    *ENDED_STANDINGS,
-    Standing.PENDING,
-)  # standings in which the rung at the candidate's position was started
+# standings in which the rung at the candidate's position was started
+STARTED_STANDINGS = (*ENDED_STANDINGS, Standing.PENDING)
 
 
 class LedgerPool(CandidatePool):
@@ -294,11 +319,13 @@ class LedgerPool(CandidatePool):
         self._is_read = schema is not None
         self._columns = () if schema is None else schema.columns
         """The answers to read."""
-        self._deciding = set() if schema is None else {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        self._deciding: set[PaidIndex] = set()  # rungs that decide an objective
+        if schema is not None:
+            self._deciding = {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
         k = len(paid)
-        rungs = tuple(column.at for column in self._columns)
+        rung_indices = tuple(column.at for column in self._columns)
         no_scores = np.empty((0, len(self._columns)))
-        super().__init__(no_scores, np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
+        super().__init__(no_scores, np.empty((0, k), dtype=bool), np.empty((0, k)), rung_indices)
 
         self.order = np.empty(0, dtype=np.uint64)
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -354,27 +381,31 @@ class LedgerPool(CandidatePool):
         ids = [r.candidate_id for r in rows]
         self._add_rows(ids)
         if self._is_read:
-            going = [r.candidate_id for r in rows if r.standing not in ENDED_STANDINGS or r.depth >= self._paid[0]]
-            loaded = candidates.load(connection, going)
+            # a candidate that ended before a paid rung measured it is of no use to the law, so it is not loaded
+            needed_ids = [r.candidate_id for r in rows if r.standing not in ENDED_STANDINGS or r.depth >= self._paid[0]]
+            loaded = candidates.load(connection, needed_ids)
             self._write_structures([loaded.get(id_) for id_ in ids])
             self._write_order(connection, ids, loaded)
         elif self.lots is not None:
             keys = laws.candidate_keys(connection, ids)
-            self.lots[len(self.ids) - len(ids) :] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
+            first_row = len(self.ids) - len(ids)
+            self.lots[first_row:] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         self._write_standings(connection, rows)
 
     def _add_rows(self, ids: Sequence[int]) -> None:
         self.add(np.zeros((len(ids), len(self._paid))))
-        self.ids[len(self.ids) - len(ids) :] = ids
+        first_row = len(self.ids) - len(ids)
+        self.ids[first_row:] = ids
 
     def _write_order(self, connection: Connection, ids: Sequence[int], loaded: Mapping[int, Candidate]) -> None:
-        """Writes the order of the last added rows. ids: of these rows."""
+        """Writes the order of the last added rows. ids: ledger ids of the candidates in the last added rows."""
         keys = {id_: candidate.key for id_, candidate in loaded.items()}
         not_loaded = [id_ for id_ in ids if id_ not in keys]
         if not_loaded:
             keys |= laws.candidate_keys(connection, not_loaded)
         assert self.order is not None
-        self.order[len(self.ids) - len(ids) :] = order_of(keys[id_] for id_ in ids)
+        first_row = len(self.ids) - len(ids)
+        self.order[first_row:] = order_of(keys[id_] for id_ in ids)
 
     def _write_structures(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
@@ -413,6 +444,7 @@ class LedgerPool(CandidatePool):
             first_not_started.append(r.position + 1 if was_started else r.position)
         self.closed[pool_rows] = np.array(self._paid) < np.array(first_not_started)[:, None]
         if self._is_read:
+            # a candidate that was dropped below the first paid rung gets no purchase, so its answers are not read
             with_answers = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
             self._write_paid_answers(connection, with_answers, row_of_id)
             self._write_fast_answers(connection, [r.candidate_id for r in with_answers], row_of_id)
@@ -443,7 +475,7 @@ class LedgerPool(CandidatePool):
 
     def _write_fast_answers(self, connection: Connection, ids: Sequence[int], row_of_id: dict[int, int]) -> None:
         """Writes the answers of fast rungs. row_of_id: rows in the pool, by ledger id."""
-        for position in {c.rung for c in self._columns if c.at == KNOWN}:
+        for position in {column.rung for column in self._columns if column.at == KNOWN}:
             answers = self._answers(connection, ids, position)
             for id_ in ids:
                 self._write_answer(row_of_id[id_], position, answers.get(id_))

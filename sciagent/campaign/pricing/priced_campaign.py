@@ -1,7 +1,8 @@
 """Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans.
 
 `priced_campaign` is for a driver. `remake` also computes the law and the price, without fitting hyper-parameters again
-and without writing anything. `Numeraire` is the unit of cost, made of the `Allowance`s of the budget.
+and without writing anything. `Numeraire` is the unit of cost, made of the `Allowance`s of the budget. The law is the
+model that predicts the answers of rungs; the price is the least payoff per cost at which a purchase is worth its cost.
 
 The unit of cost for several limits is the mean share that a job takes of each limit, weighted by scarcity.
 With weights w that sum to 1, limits B and amounts c of a job, the job costs sum_r w_r c_r / B_r. A price λ in this unit
@@ -35,6 +36,7 @@ from sciagent.store.results import laws
 
 WEIGHT_EXPONENT = 0.5  # exponent of the ratio of drawn to left by which a weight is multiplied
 LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
+LEAST_RATIO = 1e-3  # least ratio of drawn to left, relative to the largest one, by which a weight is multiplied
 LEAST_COST = 1e-9  # least cost of a job, as a share of the budget: no job is free
 DECISION_SECONDS = 1e-3  # least time of a decision in seconds
 TIME_RESOURCES = ("core_seconds", "gpu_seconds")
@@ -98,15 +100,22 @@ class Numeraire:
         """Returns adjusted weights. drawn: expected amount taken of each allowance; left: amount available."""
         if len(self.allowances) < 2:
             return self.weights
-        ratio = np.array([(drawn[a.name] + LEAST_COST) / max(left[a.name], LEAST_COST) for a in self.allowances])
-        moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** WEIGHT_EXPONENT
+        ratios = []
+        for allowance in self.allowances:
+            drawn_amount = drawn[allowance.name] + LEAST_COST
+            ratios.append(drawn_amount / max(left[allowance.name], LEAST_COST))  # no division by 0
+        ratio = np.array(ratios)
+        moved = self.weights * np.clip(ratio / ratio.max(), LEAST_RATIO, 1.0) ** WEIGHT_EXPONENT
         weights: Array = np.maximum(moved / moved.sum(), LEAST_WEIGHT)
         weights /= weights.sum()
         return weights
 
     def price(self, price: float) -> dict[str, float]:
         """Returns the price by allowance, in hits per unit. price: hits per whole budget."""
-        return {a.name: price * float(w) / a.limit for w, a in zip(self.weights, self.allowances, strict=True)}
+        price_by_allowance = {}
+        for weight, allowance in zip(self.weights, self.allowances, strict=True):
+            price_by_allowance[allowance.name] = price * float(weight) / allowance.limit
+        return price_by_allowance
 
 
 def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | None = None) -> tuple[Allowance, ...]:
@@ -116,13 +125,16 @@ def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | N
     weeks = budget.weeks(since or datetime.now(UTC))
     n_weeks = 1.0 if weeks is None else weeks
     weekly_limits = {name: rate * n_weeks for name, rate in budget.rates().items()}
-    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | weekly_limits).items()]
+    limit_by_resource = budget.stocks() | weekly_limits
+    limits = [Allowance(name, limit, resource=name) for name, limit in limit_by_resource.items()]
     for label, limit in budget.rungs.items():
         position = spec.position(label)
         if position in paid:
-            limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
+            rung_index = PaidIndex(paid.index(position))
+            limits.append(Allowance(f"rung {position}", float(limit), rung=rung_index))
     if budget.wall_minutes is not None:  # counted for all workers, since engines run on one thread
-        limits.append(Allowance(WALL_ALLOWANCE, 60 * budget.wall_minutes * spec.workers, "core_seconds"))
+        worker_seconds = 60 * budget.wall_minutes * spec.workers
+        limits.append(Allowance(WALL_ALLOWANCE, worker_seconds, resource="core_seconds"))
     return tuple(limits)
 
 
@@ -187,7 +199,7 @@ class PricedCampaign:
         declared = self.pool.declared
         factors = self.factors
         rows = self.pool.open
-        rows = rows[rows < len(expected_runs)]
+        rows = rows[rows < len(expected_runs)]  # later rows were not evaluated yet
         drawn = dict.fromkeys((allowance.name for allowance in self.numeraire.allowances), 0.0)
         for allowance in self.numeraire.allowances:
             if allowance.rung is not None:
@@ -204,7 +216,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     spec = built.spec.scheduler
     if schema is None:
         return None
-    source_id = None  # of the campaign that the law learns from
+    source_id = None  # ledger id of the campaign that the law learns from
     if isinstance(spec, PricedSpec) and spec.law is not None and spec.law.source is not None:
         source_id = campaigns.get(connection, spec.law.source).id
     pool = LedgerPool(built, schema.paid, schema, connection, source_id)
@@ -249,7 +261,7 @@ def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -
         d.campaign_id == campaign.built.row.id, d.action == "run", d.law_version == row.version
     )
     last_prices = connection.execute(query.order_by(d.id.desc()).limit(1)).scalar()  # by allowance
-    limits = {a.name: a.limit for a in campaign.numeraire.allowances}
+    limits = {allowance.name: allowance.limit for allowance in campaign.numeraire.allowances}
     if last_prices and set(last_prices) == set(limits):
         # the sum of price * limit is the price per budget, since the weights sum to 1
         return float(sum(price * limits[name] for name, price in last_prices.items()))

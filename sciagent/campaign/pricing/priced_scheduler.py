@@ -1,7 +1,10 @@
 """The scheduler `priced` in a campaign: turns its purchases into choices, and stores its law in the ledger.
 
+The law is the model that predicts the answers of rungs. The price is the least payoff per cost at which a purchase is
+worth its cost. The audit verifies a random sample of the candidates that the law passes over.
+
 A row of `law` is written each time hyper-parameters were fitted or the audit has changed; a new driver continues from
-that row. The budget is spent no faster than candidates come: with n of N proposals made, at most n / N of it.
+that row. The budget is spent no faster than candidates come: with n of N proposals made, at most n / N of the budget.
 """
 
 from __future__ import annotations
@@ -53,18 +56,16 @@ class Pricing(Purchasing):
         """Version of the campaign's last row of `law`."""
         self._n_fits_written = 0  # number of fits at the last row of `law`
         self._queue: deque[Purchase] = deque()
-        self._chosen_purchases: dict[
-            tuple[int, int], Purchase
-        ] = {}  # last chosen purchases, by candidate id and position
+        # last chosen purchases, by candidate id and position of the rung
+        self._chosen_purchases: dict[tuple[int, int], Purchase] = {}
         self._is_outdated = True
         self._evaluated_at = 0.0
         self._evaluation_seconds = 0.0
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._n_wanted = 0
         self._startable_rungs: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
-        self._feature_rungs: list[PaidIndex] | None = (
-            None  # rungs that every candidate gets; None: to be computed again
-        )
+        # rungs that every candidate gets; None: to be computed again
+        self._feature_rungs: list[PaidIndex] | None = None
         self._in_play: Mask = np.empty(0, dtype=bool)  # (n,) candidates in play when `_feature_rungs` was computed
         self._next_weights: Array | None = None  # weights of the allowances from the next evaluation on
         self._rung_worths: dict[str, object] = {}  # worth of the rungs at the last fit
@@ -85,7 +86,7 @@ class Pricing(Purchasing):
             self._queue.clear()
         self.blocked = None
         self._chosen_purchases = {}
-        basket = Basket(slots, self._remaining_share(), self.budget, {})
+        basket = Basket(slots=slots, left=self._remaining_share(), budget=self.budget, choices={})
         self._take_known(basket)
         if not first_only:
             self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
@@ -124,7 +125,8 @@ class Pricing(Purchasing):
         for row in list(pool.known)[: basket.slots]:
             if not (pool.out[row] or pool.pending[row]):
                 position = self._schema.paid[pool.known[row]]
-                basket.take(Choice(int(pool.ids[row]), position, INDEX_WITHOUT_LAW, why="priced: known"), 0.0)
+                choice = Choice(int(pool.ids[row]), position, index=INDEX_WITHOUT_LAW, why="priced: known")
+                basket.take(choice, cost=0.0)
 
     def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         """Adds the audit's purchases that fit the basket."""
@@ -137,15 +139,17 @@ class Pricing(Purchasing):
             if candidate_id in basket.choices or candidate_id in put_off or not basket.holds(position, cost):
                 continue
             why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
-            if purchase.rung < len(self._schema.paid) - 1:
+            is_terminal = purchase.rung == len(self._schema.paid) - 1
+            if not is_terminal:
                 why += ", and an objective rests on this rung"
-            basket.take(self._choice(purchase, why, self._numeraire.price(self.priced.price)), cost)
+            price = self._numeraire.price(self.priced.price)
+            basket.take(self._choice(purchase, why, price), cost)
 
     def _take_queued(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
         later ones of its candidate, since a candidate never returns to a lower rung."""
         pool = self.pool
-        waits = list[Purchase]()
+        waiting_purchases = list[Purchase]()
         waiting_rows = set[int]()
         price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # shared by all choices
         while self._queue and not basket.is_full:
@@ -161,22 +165,26 @@ class Pricing(Purchasing):
             elif id_ in put_off:
                 continue
             elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
-                waits.append(purchase)
+                waiting_purchases.append(purchase)
                 waiting_rows.add(row)
             else:
                 self._chosen_purchases[id_, position] = purchase
                 basket.take(self._choice(purchase, self._reason(purchase), price), cost)
-        self._queue.extendleft(reversed(waits))
+        self._queue.extendleft(reversed(waiting_purchases))
 
     def _block(self, position: Position, cost: float, basket: Basket) -> None:
-        """Notes a purchase that exceeds the budget: the first one that more candidates would release, or the first."""
+        """Notes in `blocked` a purchase that exceeds the budget.
+
+        The first purchase is kept for which more candidates would release enough of the budget. If there is none, the
+        first of all purchases is kept.
+        """
         if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
             obstacle = self._too_dear(position, cost, basket)
             if self.blocked is None or obstacle.by is BlockedBy.SLICE:
                 self.blocked = obstacle
 
     def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
-        """Goes down the last ranking for purchases that fit the rest of the budget, after those above did not."""
+        """Goes down the last ranking for purchases that fit the rest of the budget, if the more urgent ones do not."""
         while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
             further = self.priced.further(self.pool, N_FURTHER)
             if not further:
@@ -190,17 +198,19 @@ class Pricing(Purchasing):
         if basket.budget.remaining_jobs(position) == 0:
             return Blocked(BlockedBy.PLACES, f"all places of {label} are used")
         takes = f"{label} would take {100 * cost:.2g} % of the budget"
-        left = 100 * max(basket.left, 0)
-        if cost <= self._remaining_share(1.0):
-            return Blocked(BlockedBy.SLICE, f"{takes}, and {left:.2g} % are released so far")
-        return Blocked(BlockedBy.BUDGET, f"{takes}, and {left:.2g} % are left")
+        left_percent = 100 * max(basket.left, 0)
+        if cost <= self._remaining_share(share=1.0):
+            return Blocked(BlockedBy.SLICE, f"{takes}, and {left_percent:.2g} % are released so far")
+        return Blocked(BlockedBy.BUDGET, f"{takes}, and {left_percent:.2g} % are left")
 
     def _unreleased(self, first_only: bool, put_off: Set[int]) -> Blocked | None:
-        """Returns the obstacle if there is nothing to buy now, and would be something if more of the budget were
-        released: a rung that everyone gets, or one that the law is to learn from."""
+        """Returns an obstacle if a larger released share of the budget would pay for a job; None otherwise.
+
+        Such a job is of a rung that everyone gets, or one that the law is to learn from.
+        """
         pool = self.pool
         left = self._remaining_share()
-        whole = self._remaining_share(1.0)
+        whole = self._remaining_share(share=1.0)  # left if the whole budget were released
         if not left < whole:
             return None
         open_rows = pool.open[~np.isin(pool.ids[pool.open], list(put_off))]
@@ -209,13 +219,13 @@ class Pricing(Purchasing):
         lacks_feature = ~pool.closed[open_rows][:, features] & (costs > left) & (costs <= whole)
         if not lacks_feature.any():
             must_learn = not (first_only or self.priced.is_learnt or pool.pending.any())
-            if not must_learn or not self._is_wanted(open_rows, whole).any():
+            if not must_learn or not self._is_wanted(open_rows, left=whole).any():
                 return None
         words = f"{100 * max(left, 0):.2g} % of the budget are released so far, which hold no job that is worth it"
         return Blocked(BlockedBy.SLICE, words)
 
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
-        """Evaluates the candidates of `tasks` again, beside all open ones, and returns the choices that stay.
+        """Evaluates the candidates of `tasks` again, together with all open candidates; returns the choices that stay.
 
         With n tasks of a rung, a task stays if it is among the n most urgent purchases of that rung. Returns None
         before there is a law, and while a candidate lacks a rung that everyone gets.
@@ -278,7 +288,7 @@ class Pricing(Purchasing):
         if self.is_done:
             return 0
         if self._released_share() < 1:  # more budget is released as more candidates come
-            return int(self._is_wanted(self.pool.open, self._remaining_share()).sum())
+            return int(self._is_wanted(self.pool.open, left=self._remaining_share()).sum())
         startable = self._startable(self.pool.paid)
         if self._wanted is None or startable != self._startable_rungs:
             self._startable_rungs = startable
@@ -289,7 +299,7 @@ class Pricing(Purchasing):
     def _is_wanted(self, rows: RowIndices, left: float = math.inf) -> Mask:
         """Returns (m,) whether each candidate is open and worth a purchase that costs no more than `left`.
 
-        rows: (m,) of the candidates in the pool. left: share of the whole budget.
+        rows: (m,) rows of the candidates in the pool. left: share of the whole budget.
         """
         pool = self.pool
         priced = self.priced
@@ -302,7 +312,8 @@ class Pricing(Purchasing):
 
         index = np.full(len(rows), np.inf)  # infinite for candidates that were never evaluated
         is_evaluated = rows < len(priced.index)
-        index[is_evaluated] = np.nan_to_num(priced.index[rows[is_evaluated]], nan=np.inf)
+        last_index = priced.index[rows[is_evaluated]]
+        index[is_evaluated] = np.nan_to_num(last_index, nan=np.inf)
         paid = self._startable([j for j in pool.paid if j not in features])
         costs = np.where(pool.closed[rows][:, paid], np.inf, pool.costs[rows][:, paid])
         least_cost = costs.min(axis=1, initial=np.inf)
@@ -330,9 +341,9 @@ class Pricing(Purchasing):
         features = self._rungs_for_everyone()
         if not features:
             return False
-        at_work = pool.pending & ~pool.closed[:, -1]
+        runs_below_terminal = pool.pending & ~pool.closed[:, -1]  # the last paid rung is the terminal one
         lacking = ~pool.closed[pool.open][:, self._startable(features)]
-        return bool(lacking.any() or at_work.any())
+        return bool(lacking.any() or runs_below_terminal.any())
 
     @property
     def is_done(self) -> bool:
@@ -370,12 +381,14 @@ class Pricing(Purchasing):
     def _too_dear_for_all(self) -> str | None:
         """Returns a text if what is left of the budget verifies none of the open candidates; None otherwise."""
         costs = self.pool.costs[self.pool.open, self.pool.paid[-1]]
-        left = self._remaining_share(1.0)
+        left = self._remaining_share(share=1.0)
         if not len(costs) or costs.min() <= left:
             return None
         label = self._built.rungs[self._built.terminal].spec.rung
-        takes = f"{label} would take {100 * float(costs.min()):.2g} % of the budget or more"
-        return f"what is left of the budget holds no further job: {takes}, and {100 * max(left, 0):.2g} % are left"
+        least_percent = 100 * float(costs.min())
+        left_percent = 100 * max(left, 0)
+        takes = f"{label} would take {least_percent:.2g} % of the budget or more"
+        return f"what is left of the budget holds no further job: {takes}, and {left_percent:.2g} % are left"
 
     def _read_ledger(self, connection: Connection) -> None:
         """Brings the pool up to date with the ledger."""
@@ -418,7 +431,9 @@ class Pricing(Purchasing):
         self._price_jobs()
         self.pool.outlay = self._spent() if self._numeraire.allowances else None
         self.priced.seconds = self._campaign.seconds()
+        # a batch has to last so long that the next evaluation takes no more than `SHARE_OF_EVALUATION` of the time
         self.priced.lasts = self._evaluation_seconds * (1 / SHARE_OF_EVALUATION - 1)
+        # candidates that are put off count as pending during the evaluation, so that nothing is bought for them
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
         batch = self.priced.choose(self.pool, self._remaining_share())
@@ -464,7 +479,7 @@ class Pricing(Purchasing):
         return state
 
     def _remaining_by_name(self, share: float) -> dict[str, float]:
-        """Returns the amounts that may still be spent, by allowance. share: of the budget that is released.
+        """Returns the amounts that may still be spent, by allowance. share: share of the budget that is released.
 
         Time is not released in shares, since it passes whether jobs run or not.
         """
@@ -480,8 +495,8 @@ class Pricing(Purchasing):
         used = self.budget.used()
         if self._built.spec.budget.until is not None:
             used |= self.budget.used_in_all()
-        if "wall_seconds" in used:
-            used["wall_seconds"] *= self._built.spec.workers
+        if WALL_ALLOWANCE in used:
+            used[WALL_ALLOWANCE] *= self._built.spec.workers
         return used
 
     def _spent(self) -> float:
@@ -489,15 +504,20 @@ class Pricing(Purchasing):
         return self._numeraire.share(self._used())
 
     def _remaining_share(self, share: float | None = None) -> float:
-        """Returns the amount that jobs may take, as a share of the whole budget; infinite without limits. share: of the
-        budget that is released; default: the present one."""
+        """Returns the amount that jobs may take, as a share of the whole budget; infinite without limits.
+
+        share: share of the budget that is released; None: the share that is released now.
+        """
         if not self._numeraire.allowances:
             return math.inf
         if share is None:
             share = self._released_share()
         remaining = self._remaining_by_name(share)
-        names = [a.name for a in self._numeraire.allowances if self._campaign.is_taken_by_jobs(a)]
-        return self._numeraire.share({name: remaining[name] for name in names})
+        remaining_for_jobs = {}
+        for allowance in self._numeraire.allowances:
+            if self._campaign.is_taken_by_jobs(allowance):
+                remaining_for_jobs[allowance.name] = remaining[allowance.name]
+        return self._numeraire.share(remaining_for_jobs)
 
     def _released_share(self) -> float:
         """Returns the share of the budget that may be spent now: the share of all proposals that were made.
@@ -515,14 +535,18 @@ class Pricing(Purchasing):
             verification_cost = float(pool.costs[:, -1].max())
         if verification_cost <= 0:
             return 1.0
-        # the budget holds 1 / cost verifications
+        # a cost is a share of the budget, so the budget holds 1 / verification_cost verifications
         return min(1.0, pool.arrived * verification_cost / CANDIDATES_PER_VERIFICATION)
 
     def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
-        id_ = int(self.pool.ids[purchase.of])
-        position = self._schema.paid[purchase.rung]
         return Choice(
-            id_, position, min(purchase.index, INDEX_WITHOUT_LAW), purchase.propensity, why, self.law_version, price
+            int(self.pool.ids[purchase.of]),
+            self._schema.paid[purchase.rung],
+            index=min(purchase.index, INDEX_WITHOUT_LAW),
+            propensity=purchase.propensity,
+            why=why,
+            law=self.law_version,
+            price=price,
         )
 
     def _reason(self, purchase: Purchase) -> str:

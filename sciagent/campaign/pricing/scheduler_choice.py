@@ -37,18 +37,33 @@ class InTurn(Purchasing):
     ) -> list[Choice]:
         self.pool.refresh(connection)
         self.pool.slots = slots
-        self.pool.room = tuple(self.budget.remaining_jobs(p) if p in places else 0 for p in self._paid)
-        self.pool.started = tuple(map(self.budget.started, self._paid))
-        bought = self._rule.for_everyone(self.pool) if first_only else self._rule.choose(self.pool, math.inf)
-        choices = [Choice(int(self.pool.ids[p.of]), self._paid[p.rung], p.index, p.propensity, p.why) for p in bought]
-        return [choice for choice in choices if choice.id not in put_off]
+        room = []
+        for position in self._paid:
+            room.append(self.budget.remaining_jobs(position) if position in places else 0)
+        self.pool.room = tuple(room)
+        self.pool.started = tuple(self.budget.started(position) for position in self._paid)
+        if first_only:
+            purchases = self._rule.for_everyone(self.pool)
+        else:
+            purchases = self._rule.choose(self.pool, math.inf)  # `room` limits the purchases, not their cost
+        choices = []
+        for purchase in purchases:
+            candidate_id = int(self.pool.ids[purchase.of])
+            if candidate_id in put_off:
+                continue
+            position = self._paid[purchase.rung]
+            choice = Choice(
+                candidate_id, position, index=purchase.index, propensity=purchase.propensity, why=purchase.why
+            )
+            choices.append(choice)
+        return choices
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Does nothing: the rule chooses these candidates again."""
 
     def wants(self, connection: Connection) -> int:
         self.pool.refresh(connection)
-        may_start = [self.budget.remaining_jobs(p) != 0 for p in self._paid]
+        may_start = [self.budget.remaining_jobs(position) != 0 for position in self._paid]
         counted_rungs = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
         next_rungs = self._next_rungs()
         is_counted = np.isin(next_rungs, counted_rungs)
@@ -76,7 +91,8 @@ class InTurn(Purchasing):
     def _next_rungs(self) -> RowIndices:
         """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
         going = ~self.pool.out
-        indices: RowIndices = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        n_closed = self.pool.closed[going].sum(axis=1, dtype=np.intp)
+        indices: RowIndices = n_closed - self.pool.pending[going]  # the rung that a pending candidate is at is closed
         return indices
 
 
@@ -95,4 +111,5 @@ def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -
     rungs = [built.rungs[position] for position in paid]
     labels = tuple(rung.spec.rung for rung in rungs)
     tiers = tuple(rung.verifier.tier for rung in rungs)
-    return InTurn(built, connection, budget, scheduler.rule(PaidLadder(labels, tiers, built.spec.seed)), paid)
+    rule = scheduler.rule(PaidLadder(labels, tiers, built.spec.seed))
+    return InTurn(built, connection, budget, rule, paid)

@@ -1,5 +1,8 @@
 """The texts that tell a model about a campaign before its first turn (goal, ladder, budget, results), and the workbench
-that its tools use."""
+that its tools use.
+
+A part of the candidates (`CandidatePart`) limits a text to what an earlier point or a sample of the campaign shows.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,12 @@ from sciagent.store.views import campaign_counts
 MANY = 4000  # number of latest proposals and candidates that are counted
 CLASSES = 8  # number of scaffolds shown
 SCORED = 2000  # number of latest predictions that are scored
-NOTES = 3
-MAX_TEXT = 4000
+NOTES = 3  # number of latest notes shown
+MAX_TEXT = 4000  # characters of a digest
+MAX_REASONS = 4  # number of most frequent reasons shown
+MAX_ECHOED = 200  # characters of a proposed text that a reply repeats
+MAX_DETAIL = 300  # characters of the reason for a refusal in a reply
+MAX_NOTE = 500  # characters stored of a note
 
 
 def goal(built: Built) -> str:
@@ -124,15 +131,15 @@ def _lines_of_models(connection: Connection, built: Built) -> list[str]:
 def numbered(connection: Connection, built: Built) -> list[str]:
     """Returns the notations of the candidates that the digest of the whole campaign lists, in the order of their
     numbers."""
-    return [one.text for one in best_candidates(connection, built, SHOWN).values()]
+    return [candidate.text for candidate in best_candidates(connection, built, SHOWN).values()]
 
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line `#1 TEXT: score; results` per best candidate."""
     top = standings.best_scored(connection, built.row.id, SHOWN, part)
-    results = measured_lines(connection, built, [row[0] for row in top])
+    results = measured_lines(connection, built, [id_ for id_, *_ in top])
     lines = []
-    for place, (id_, _, text, score, *_) in enumerate(top, 1):
+    for place, (id_, _, text, score, *_) in enumerate(top, start=1):
         parts = [f"{text}: score {score:.2f}", *results[id_]]
         lines.append(f"#{place} {'; '.join(parts)}")
     return lines
@@ -181,7 +188,7 @@ def _family_lines(connection: Connection, built: Built, part: CandidatePart) -> 
 
 
 def _reasons(connection: Connection, campaign_id: int, part: CandidatePart) -> list[tuple[str, int]]:
-    """Returns (reason, count) of the four most frequent refusals of proposals and drops of candidates."""
+    """Returns (reason, count) of the most frequent refusals of proposals and drops of candidates."""
     cc = t.campaign_candidate.c
     refused = _proposals(sa.select(t.proposal.c.reason), campaign_id, part)
     dropped = sa.select(cc.reason).where(cc.campaign_id == campaign_id, cc.standing == "dropped")
@@ -189,13 +196,15 @@ def _reasons(connection: Connection, campaign_id: int, part: CandidatePart) -> l
     counts: Counter[str] = Counter()
     for query in (refused, dropped.order_by(cc.position, cc.seq)):
         counts.update(reason for reason in connection.execute(query.limit(MANY)).scalars() if reason)
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
+    most_frequent_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return most_frequent_first[:MAX_REASONS]
 
 
 def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> sa.Select[Any]:
     """Returns a query of a campaign's proposals, newest first.
 
-    part: with drawn candidates, the proposals that brought them; with an end, those before a model's first.
+    part: of a sample of candidates, only the proposals that brought them count; of a part with an end, only the
+    proposals before the first one of a model.
     """
     p = t.proposal.c
     turn = t.turn.c
@@ -224,12 +233,14 @@ def left(connection: Connection, built: Built) -> dict[str, float]:
 def whole_budget(built: Built, connection: Connection) -> dict[str, float]:
     """Returns the budget before anything of it was spent, as `left` does."""
     labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): limit for name, limit in _limits(built, BudgetTracker(built, connection)).items()}
+    limits = _limits(built, BudgetTracker(built, connection))
+    return {labels.get(name, name): limit for name, limit in limits.items()}
 
 
 def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
+    """Returns the limits of the budget, by resource or rung, without the limit of the control."""
     limits = dict(budget.limits())
-    if built.control is not None:  # a model that knows of the control could learn what it likes
+    if built.control is not None:  # a model that knows of the control could learn which candidates score well by it
         limits.pop(f"rung {built.control.rules.position}", None)
     return limits
 
@@ -241,7 +252,7 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     cc = t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
-    # a refused text is a stranger's free text, and never shown
+    # a refused text may be anybody's free text, so a model never sees it
     text = sa.func.coalesce(c.text, f"(no {built.subject.words.one})")
     query = (
         sa.select(c.id, text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
@@ -251,9 +262,13 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     )
     rows = [dict(row) for row in connection.execute(_proposals(query, built.row.id, part)).mappings()]
     ids = [row.pop("id") for row in rows]
-    known = {id_: row["text"] for id_, row in zip(ids, rows, strict=True) if id_ is not None}
-    notations = candidates.notations(connection, built.subject, known)
-    return [Past(**row | {"text": notations.get(id_, row["text"])}) for id_, row in zip(ids, rows, strict=True)]  # type: ignore[typeddict-item]
+    text_of_id = {id_: row["text"] for id_, row in zip(ids, rows, strict=True) if id_ is not None}
+    notations = candidates.notations(connection, built.subject, text_of_id)
+    past = []
+    for id_, row in zip(ids, rows, strict=True):
+        row["text"] = notations.get(id_, row["text"])
+        past.append(Past(**row))  # type: ignore[typeddict-item]
+    return past
 
 
 class AgentWorkbench(CampaignWorkbench):
@@ -283,12 +298,12 @@ class AgentWorkbench(CampaignWorkbench):
         missed = self.missed_gate(candidate)
         if missed is None:
             return None
-        return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
+        return ProposalOut(proposal.text[:MAX_ECHOED], "refused", reason="misses a gate", detail=missed[:MAX_DETAIL])
 
     def _propose_one(self, proposal: ProposalIn) -> ProposalOut:
         if self._room <= 0:
             return ProposalOut(
-                proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn"
+                proposal.text[:MAX_ECHOED], "refused", reason="too_many", detail="no more proposals in this turn"
             )
         self._room -= 1
         out = super().propose([self._in_canonical_units(proposal)])[0]
@@ -353,5 +368,5 @@ class AgentWorkbench(CampaignWorkbench):
     def commit(self, connection: Connection, turn_id: int | None) -> None:
         super().commit(connection, turn_id)
         for text in self._notes:
-            note = {"text": text[:500], "trajectory": self._trajectory}
+            note = {"text": text[:MAX_NOTE], "trajectory": self._trajectory}
             campaigns.log_event(connection, self._built.row.id, "note", note)

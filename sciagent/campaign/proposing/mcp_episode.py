@@ -22,6 +22,8 @@ from sciagent.store.learning import policies
 from sciagent.verification.sandbox.host import Worker
 
 MAX_PROPOSALS = 8  # most candidates that one call may propose
+MAX_CLIENT = 100  # characters stored of the client's name
+MAX_TOOL = 64  # characters stored of a tool's name
 
 
 class McpEpisode:
@@ -29,7 +31,7 @@ class McpEpisode:
 
     def __init__(self, built: Built, client: str) -> None:
         self._built = built
-        self._client = client[:100]
+        self._client = client[:MAX_CLIENT]
         self._owner = campaigns.new_owner()
         self._offered = tools_of(built.subject)
         self._tools = Registry(self._offered)
@@ -80,7 +82,7 @@ class McpEpisode:
                 name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject
             )
             calls = [call_record(name, text, observation)]
-            observations = [to_json(Message("tool", observation.text, name=name[:64]))]
+            observations = [to_json(Message("tool", observation.text, name=name[:MAX_TOOL]))]
             with built.ledger.begin() as connection:
                 watermarks.lock(connection, built.row.id)
                 new = NewTurn(
@@ -93,6 +95,7 @@ class McpEpisode:
                     asked=asked,
                     tool_set_id=self._tool_set_id,
                 )
-                bench.commit(connection, proposer_trajectories.write_turn(connection, self._id, new))
+                turn_id = proposer_trajectories.write_turn(connection, self._id, new)
+                bench.commit(connection, turn_id)
             self._turns += 1
             return observation

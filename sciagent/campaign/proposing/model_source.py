@@ -1,4 +1,7 @@
-"""A language model as a source of candidates. Several episodes run at once; each turn is written before the next.
+"""A language model as a source of candidates.
+
+An episode is one conversation with the model; its trajectory is what the ledger keeps of it. Several episodes run at
+once; each turn of an episode is written before the next.
 
 Threads sample the model's answers and call MCP servers while the driver goes on. Sciagent's own tools run in the
 driver: turn, tokens, proposals and results of fast rungs are written in one transaction. An answer that was not written
@@ -32,6 +35,7 @@ from sciagent.verification.sandbox.host import Worker
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
 
+SEED_LIMIT = 1 << 31  # seeds of requests are below this number
 MAX_FAULTS = 5  # number of successive failed episodes after which the model is not asked again
 
 
@@ -80,7 +84,8 @@ class ModelSource:
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # ledger ids by the model's name in its answers
-        self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
+        limit_seconds = 60 * spec.minutes
+        self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, limit_seconds, spec.thinking)
         self._idle = list[Episode]()  # episodes that wait to be asked
         self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
         self._faults = 0  # number of successive failed episodes
@@ -128,7 +133,7 @@ class ModelSource:
         self._asking.ask(episode, self._tools.schemas, self._sampling(episode), asked)
 
     def _sampling(self, episode: Episode) -> Sampling:
-        seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
+        seed = turn_seed(self._built, episode.number, len(episode.turns)) % SEED_LIMIT
         schema = self._tools.answer_schema if self._structured else None
         return Sampling(
             self._spec.temperature,
@@ -177,7 +182,7 @@ class ModelSource:
             if taken is not None:
                 return taken
             self._seeds = None
-            return TurnResult(0, Cost(), barren=False)
+            return TurnResult(0, Cost(), barren=False)  # the seeds are used up; the model is asked next
         if self._faults >= MAX_FAULTS:
             return None
         answered = self._asking.next()
@@ -239,7 +244,7 @@ class ModelSource:
             else:
                 proposer_trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
             bench.commit(connection, turn_id)
-        return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
+        return TurnResult(bench.n_proposals, bench.cost + cost, barren=bench.n_new == 0)
 
     def _log_refused(self, connection: Connection, sampled: Sampled) -> None:
         """Logs an event for each option that the server refused for the first time."""
@@ -263,15 +268,16 @@ class ModelSource:
 
 
 def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | None) -> SampledRow:
-    """Returns the row of a sampled answer. Of the prompt, only the tokens after those in `held` are stored.
+    """Returns the row of a sampled answer.
 
+    held: tokens that earlier turns have stored; of the prompt, only the tokens after the shared beginning are stored.
     sampling: None for an answer that was sampled elsewhere, by unknown settings.
     """
     settings: dict[str, Any] = {}
     if sampling is not None:
         settings = {"temperature": sampling.temperature, "seed": sampling.seed, "max_tokens": sampling.max_tokens}
         for option in sampled.refused:
-            if option != "max_tokens":  # it goes by another name
+            if option != "max_tokens":  # a server that refuses this name takes the value under another name
                 settings.pop(option, None)
     used: dict[str, Any] = settings | {
         "grammar": sampled.grammar,

@@ -37,6 +37,10 @@ def named_model(ledger: Ledger, named: str) -> str:
 
 
 def _pinned(built: Built, proposer: str, named: str) -> PolicyRow:
+    """Returns the policy that the proposer began with; at the first start, writes the named policy as such.
+
+    Raises UnknownNameError.
+    """
     with built.ledger.begin() as connection:
         known = policies.pinned(connection, built.row.id, proposer)
         if known is not None:

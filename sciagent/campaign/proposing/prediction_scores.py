@@ -1,4 +1,7 @@
-"""Scores of predictions against the answers of paid rungs, by the CRPS."""
+"""Scores of predictions against the answers of paid rungs, by the continuous ranked probability score (CRPS).
+
+A prediction of a proposer is a value with an error, the standard deviation of a normal distribution.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ from sciagent.store.views.candidates import rung_values
 from sciagent.store.views.episodes import PredictionMade, predictions_made
 
 PREDICTIONS_PER_READ = 500
-
-
 COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
 
 
@@ -60,12 +61,13 @@ def crps(value: float, error: float, answer: float) -> float:
     average. Raises ValueError for an error below 0 or numbers that are not finite.
     Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21.
     """
-    if not all(map(math.isfinite, (value, error, answer))) or error < 0:
+    are_finite = math.isfinite(value) and math.isfinite(error) and math.isfinite(answer)
+    if not are_finite or error < 0:
         raise ValueError(f"no score for {value} ± {error} at {answer}")
     if error == 0:
         return abs(answer - value)
     z = (answer - value) / error
-    if not math.isfinite(z):
+    if not math.isfinite(z):  # the error is so small that the quotient overflows
         return abs(answer - value)
     density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     return error * (z * math.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
@@ -76,7 +78,9 @@ class PredictionRecord:
     """Sums over a group of answered predictions, in the property's unit."""
 
     n: int = 0
+    """Number of predictions."""
     score: float = 0.0
+    """Sum of the scores."""
     off: float = 0.0
     """Sum of predicted minus measured."""
     within: int = 0
@@ -84,6 +88,7 @@ class PredictionRecord:
     within_90: int = 0
     """Number of answers within 1.64 predicted standard deviations."""
     _mean: float = 0.0
+    """Mean of the answers so far."""
     _squares: float = 0.0
     """Sum of squared distances of the answers from their mean, updated by Welford's method."""
 
@@ -109,7 +114,7 @@ class PredictionRecord:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation of the answers; None below two."""
+        """Standard deviation of the answers; None for fewer than two answers."""
         return math.sqrt(self._squares / (self.n - 1)) if self.n > 1 else None
 
 
@@ -127,7 +132,7 @@ class AnsweredPrediction(NamedTuple):
 def answered(
     connection: Connection, row: CampaignRow, predictions: Iterable[PredictionMade]
 ) -> Iterator[AnsweredPrediction]:
-    """Yields the predictions that a paid rung has answered, with the answer; reads 500 predictions at a time."""
+    """Yields the predictions that a paid rung has answered, with the answer."""
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
     stream = iter(predictions)
     units = row.units
@@ -145,14 +150,17 @@ def answered(
                 prediction, predicted = prediction_of_id[id_]
                 for name, quantity in (values or {}).items():
                     if name in predicted:
-                        value, error = stated_in(name, *predicted[name], units)
+                        own_value, own_error = predicted[name]  # in the canonical unit
+                        value, error = stated_in(name, own_value, own_error, units)
                         answer = shown_quantity(name, quantity, units).value
                         yield AnsweredPrediction(rung, name, prediction, value, error, answer)
 
 
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
     """Returns the scores of the latest n predictions of all proposers: {(rung, property): record}, in ladder order."""
-    records: dict[tuple[int, str, str], PredictionRecord] = {}
-    for rung, name, _, *numbers in answered(connection, row, predictions_made(connection, row, n)):
-        records.setdefault((rung.position, rung.name, name), PredictionRecord()).add(*numbers)
-    return {(rung, name): record for (_, rung, name), record in sorted(records.items())}
+    records: dict[tuple[int, str, str], PredictionRecord] = {}  # by position and label of the rung, and property
+    for item in answered(connection, row, predictions_made(connection, row, n)):
+        key = (item.rung.position, item.rung.name, item.property)
+        record = records.setdefault(key, PredictionRecord())
+        record.add(item.value, item.error, item.answer)
+    return {(label, name): record for (_, label, name), record in sorted(records.items())}

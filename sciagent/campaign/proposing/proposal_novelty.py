@@ -54,12 +54,17 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
 
 
 def _latest(connection: Connection, subject: Subject) -> list[Features]:
+    """Returns the features of the `MAX_COMPARED` latest candidates of the subject, newest first."""
     texts = candidates.latest_texts(connection, subject.name, MAX_COMPARED)
     notations = candidates.notations(connection, subject, texts)
     return [subject.features(notations[id_]) for id_ in texts]
 
 
 def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
+    """Returns the note on a candidate that is new to the ledger.
+
+    old: known families. unsure: whether the families of some earlier candidates are not stored yet.
+    """
     is_new = fresh.family_hash not in old
     similarity = subject.nearest(fresh, earlier)
     return {
@@ -83,7 +88,7 @@ def remember_families(connection: Connection, subject: Subject, fresh: Mapping[i
         candidates.write_families(connection, families)
 
 
-MAX_MEASURED = 10_000  # candidates; those with the best score
+MAX_MEASURED = 10_000  # most candidates with a score that a proposer is shown, the best first
 
 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:

@@ -22,12 +22,15 @@ from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
 
+MAX_ECHOED = 200  # characters of a proposed text that a reply repeats
+MAX_DETAIL = 300  # characters of a detail in a reply
+
 
 class Runs(Protocol):
     """A process, or several, in which verifiers run."""
 
     def run(self, request: Request) -> list[HostResult]:
-        """Returns one result for each candidate, in order, even if the verifier crashes."""
+        """Returns one result for each candidate of the request, in order, even if the verifier crashes."""
 
 
 def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
@@ -52,7 +55,7 @@ def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequenc
 
 
 def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -> None:
-    """Answers entries from the ledger, and removes them from `by_key`."""
+    """Answers entries from the ledger, and removes them from `by_key`. by_key: entries by the candidate's key."""
     with built.ledger.read() as connection:
         ids = candidates.ids_of(connection, by_key)
         known = evidence.find_reusable(connection, list(ids.values()), rung.verifier.computation)
@@ -102,7 +105,7 @@ def _lost(results: Sequence[HostResult]) -> list[int]:
 
 
 def _runs_a_sample(built: Built, worker: Runs, rung: BuiltRung) -> bool:
-    """Returns whether the rung's process survives a sample of the subject. The finding is not used."""
+    """Whether the rung's process survives a sample of the subject. The finding is not used."""
     texts = list(built.subject.samples.values())
     if not texts:
         return False
@@ -152,6 +155,7 @@ class BenchEntry:
     answers: list[Answer] = field(default_factory=list)
     """Answers of the fast and inline rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
+    """Rungs that were run on the candidate, and their results."""
     reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
     """Rungs with reused evidence, and the id of the evidence."""
     place: Place | None = None
@@ -173,11 +177,11 @@ class BenchEntry:
             reason = place.reason
             detail = place.detail
         return ProposalOut(
-            self.given.text[:200],
+            self.given.text[:MAX_ECHOED],
             self.status,
-            self.candidate.key if self.candidate else None,
-            reason or None,
-            detail[:300],
-            str(place.standing) if place else None,
+            key=self.candidate.key if self.candidate else None,
+            reason=reason or None,
+            detail=detail[:MAX_DETAIL],
+            standing=str(place.standing) if place else None,
             candidate=self.notation,
         )

@@ -1,5 +1,6 @@
 """The contract of a source of candidates, the slot of a proposer, and scripts as sources of candidates.
 
+A trajectory is the ledger's record of the turns of one proposer's script, or of one episode (conversation) of a model.
 The seed of a turn and the number of the next episode are made here, too.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
@@ -23,8 +24,7 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
-if TYPE_CHECKING:
-    pass
+SEED_DIGITS = 12  # hexadecimal digits of a hash that make a seed
 
 
 class TurnResult(NamedTuple):
@@ -140,7 +140,7 @@ class ScriptSource:
             bench.commit(connection, turn_id)
         self._number = number
         self._cursor = cursor
-        return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
+        return TurnResult(bench.n_proposals, bench.cost, barren=bench.n_new == 0)
 
     def close(self) -> None:
         """Does nothing: a script holds no resources."""
@@ -148,9 +148,12 @@ class ScriptSource:
 
 def turn_seed(built: Built, trajectory: int, number: int) -> int:
     """Returns the seed of a turn, from the campaign's seed, the trajectory's number and the turn's number."""
-    return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
+    digest = content_hash([built.spec.seed, trajectory, number])
+    return int(digest[:SEED_DIGITS], 16)
 
 
 def next_episode(connection: Connection, built: Built) -> int:
     """Returns the number of the next trajectory. The first numbers are reserved for scripts, one per proposer."""
-    return max(proposer_trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
+    last_reserved = len(built.spec.proposers) - 1
+    last_used = proposer_trajectories.last_number(connection, built.row.id)
+    return max(last_used, last_reserved) + 1

@@ -45,8 +45,8 @@ class _Member:
 class SideBySide:
     """The source that combines several proposers. sources: by the proposer's name.
 
-    The next turn is that of the proposer with the fewest proposals. A fast proposer waits for slower ones, so that each
-    gets its share of the budget.
+    The proposer with the fewest proposals has the next turn. A fast proposer waits for slower ones, so that each gets
+    its share of the budget.
     """
 
     patience = 1  # barren turns are counted per proposer here; no turn is reported as barren
@@ -98,7 +98,8 @@ class SideBySide:
 
     def take(self, limit: int) -> TurnResult | None:
         """Runs the turn of the next proposer; returns None if all proposers are exhausted."""
-        while (member := self._next) is not None:
+        while self._next is not None:
+            member = self._next
             taken = member.source.take(min(limit, member.spec.batch))
             if taken is not None:
                 member.made += max(taken.n_proposals, 1)

@@ -37,6 +37,9 @@ from sciagent.store.results import candidates
 MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text
 MAX_COMPARED = 20  # most candidates of one family and formula that a proposal is matched with
 MAX_LISTED = 5  # most molecules that an event on protonation states names
+MAX_OPERATION = 100  # characters stored of the name of an operation
+MAX_DETAIL = 1000  # characters stored of the detail of a refusal
+MAX_RATIONALE = 4000  # characters stored of a rationale
 
 
 class FreshCandidate(NamedTuple):
@@ -94,14 +97,19 @@ class CampaignWorkbench:
     @property
     def observations(self) -> list[dict[str, Any]]:
         """Observations that answer the calls, in the ledger's form."""
-        answers = (entry.out() for entry in self._entries)
-        return [{"status": o.status, "key": o.key, "standing": o.standing, "reason": o.reason} for o in answers]
+        observations = []
+        for entry in self._entries:
+            reply = entry.out()
+            observations.append(
+                {"status": reply.status, "key": reply.key, "standing": reply.standing, "reason": reply.reason}
+            )
+        return observations
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
         entries = [self._parse(proposal) for proposal in proposals]
         fresh = self._mark_duplicates(entries)
         for rung in self._built.fast:
-            open_entries = [e for e in fresh if e.place is None or e.place.standing is Standing.OPEN]
+            open_entries = [entry for entry in fresh if entry.place is None or entry.place.standing is Standing.OPEN]
             self._run_fast(rung, open_entries)
         for entry in fresh:
             if entry.place is None:
@@ -141,7 +149,8 @@ class CampaignWorkbench:
         try:
             made = self._standardisation.apply(given.text, given.multiplicity)
         except InvalidCandidateError as error:
-            named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
+            # there is no candidate to keep the names, so the detail keeps them
+            named = "".join(f"; {column} {text}" for column, text in given.names.items())
             return BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)
         notation = self._built.subject.notation(made.candidate)
         return BenchEntry(given, made.candidate, "new", detail=made.note, made=made, notation=notation)
@@ -149,7 +158,7 @@ class CampaignWorkbench:
     def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
         parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
-        self._new_keys |= self._members([key for _, key in parsed])
+        self._new_keys.update(self._members([key for _, key in parsed]))
         fresh = []
         for entry, key in parsed:
             if key in self._new_keys:
@@ -207,10 +216,15 @@ class CampaignWorkbench:
         described = self._described_candidates([entry for entry, _ in parsed])
         notes = novelty_notes(connection, self._built.subject, described)
         ids = candidates.enter(connection, [candidate for _, candidate in parsed])
-        fresh_features = [each for each, note in zip(described, notes, strict=True) if note["candidate"]]
-        remember_families(connection, self._built.subject, {ids[key]: found for key, found in fresh_features})
-        candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
-        candidates.enter_names(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
+        features_of_new = {}
+        for (key, features), note in zip(described, notes, strict=True):
+            if note["candidate"]:  # the candidate is new to the ledger
+                features_of_new[ids[key]] = features
+        remember_families(connection, self._built.subject, features_of_new)
+        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
+        candidates.enter_aliases(connection, aliases)
+        names = [(ids[candidate.key], entry.given.names) for entry, candidate in parsed]
+        candidates.enter_names(connection, self._built.row.id, names)
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note
@@ -223,10 +237,11 @@ class CampaignWorkbench:
     def _described_candidates(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
         """Returns key, family and fingerprint of the candidates of parsed proposals."""
         subject = self._built.subject
-        return [(e.candidate.key, subject.features(e.notation)) for e in entries if e.candidate]
+        return [(entry.candidate.key, subject.features(entry.notation)) for entry in entries if entry.candidate]
 
     def _write_results(self, connection: Connection, fresh: Sequence[FreshCandidate], ids: Mapping[str, int]) -> None:
-        """Writes standings of new candidates, and the results of the fast rungs. ids: of all candidates, by key."""
+        """Writes standings of new candidates, and the results of the fast rungs. ids: ledger ids of all candidates, by
+        key."""
         self._write_standings(connection, fresh)
         for rung in self._built.fast:
             for turn_id in dict.fromkeys(entry.turn_id for entry in self._entries):
@@ -248,9 +263,9 @@ class CampaignWorkbench:
                 "candidate_id": ids[entry.candidate.key] if entry.candidate else None,
                 "status": entry.status,
                 "reason": entry.reason,
-                "detail": entry.detail[:1000],
-                "operation": entry.given.operation[:100],
-                "rationale": entry.given.rationale[:4000],
+                "detail": entry.detail[:MAX_DETAIL],
+                "operation": entry.given.operation[:MAX_OPERATION],
+                "rationale": entry.given.rationale[:MAX_RATIONALE],
                 "predicted": dict(entry.given.predicted),
                 "at": now,
                 "novelty": entry.novelty,
@@ -282,7 +297,7 @@ class CampaignWorkbench:
         """Drops the new candidates that an inline rung relaxed to the structure of an earlier one."""
         built = self._built
         for rung in built.fast:
-            if rung.is_fast or not fresh:
+            if rung.is_fast or not fresh:  # a fast rung relaxes nothing
                 continue
             found = find_likenesses(connection, built, {new.id: rung.rules.position for new in fresh})
             for new in fresh:
@@ -308,7 +323,7 @@ class CampaignWorkbench:
                     reason=place.reason or "",
                     detail=place.detail,
                     turn_id=new.entry.turn_id,
-                    operation=given.operation[:100],
+                    operation=given.operation[:MAX_OPERATION],
                 )
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
@@ -333,7 +348,7 @@ class CampaignWorkbench:
                     "candidate_id": new.id,
                     "parent_id": known[key],
                     "proposal_id": new.proposal_id,
-                    "operation": new.entry.given.operation[:100],
+                    "operation": new.entry.given.operation[:MAX_OPERATION],
                 }
                 rows.append(row)
         if rows:

@@ -86,11 +86,11 @@ def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float 
 
 
 def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
-    """Returns the families of `later`, and those that candidates of `rest` join with them."""
+    """Returns the families of `later`, and all families that candidates of `rest` share with one of them."""
     touched = set(chain.from_iterable(find.families for find in later))
     while True:
         joined = [find.families for find in rest if touched.intersection(find.families)]
         more = set(chain.from_iterable(joined)) - touched
         if not more:
             return touched
-        touched |= more
+        touched.update(more)

@@ -12,12 +12,13 @@ from sciagent.rewards.credit.returns_and_baselines import Group, above_others, r
 def advantages(rewards: Group) -> list[list[float | None]]:
     """Returns for each turn the return-to-go minus its mean over the other siblings that reached the turn.
 
-    Shape (siblings, turns). A turn that no sibling reached is compared with 0, which is what ended episodes still earn.
-    A turn whose siblings are all undecided has no advantage.
+    Shape (siblings, turns). A turn that no sibling reached is compared with 0, the reward that an ended episode still
+    earns. A turn whose siblings are all undecided has no advantage.
     """
     to_go = [returns(episode) for episode in rewards]
     centred: list[list[float | None]] = [[] for _ in to_go]
-    for turn in range(max(map(len, to_go), default=0)):
+    n_turns = max((len(episode) for episode in to_go), default=0)
+    for turn in range(n_turns):
         siblings = [sibling for sibling, episode in enumerate(to_go) if turn < len(episode)]
         differences = above_others([to_go[sibling][turn] for sibling in siblings])
         for sibling, advantage in zip(siblings, differences, strict=True):

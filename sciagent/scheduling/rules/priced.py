@@ -126,9 +126,9 @@ class Priced:
         trusted: frozenset[PaidIndex] = frozenset(),
         earlier: int = 0,
     ) -> None:
-        """similarity: of the structures, by row of the pool, or None. budget: in the unit of the pool's costs. trusted:
-        rungs that measure the wanted property at another level, and are therefore known to be informative. earlier:
-        number of first rows of the pool that are of an earlier campaign."""
+        """similarity: similarity of the structures, by row of the pool; None: not known. budget: in the unit of the
+        pool's costs. trusted: rungs that measure the wanted property at another level, and are therefore known to be
+        informative. earlier: number of first rows of the pool that belong to an earlier campaign."""
         self.aims = aims
         self.budget = budget
         self._trusted = trusted
@@ -201,7 +201,8 @@ class Priced:
         budget_shares = pool.costs[rows].sum(0) / self.budget
 
         def is_within(j: PaidIndex, limits: tuple[float, float]) -> bool:
-            return bool(relative_costs[j] <= limits[0] and budget_shares[j] <= limits[1])
+            max_relative_cost, max_budget_share = limits
+            return bool(relative_costs[j] <= max_relative_cost and budget_shares[j] <= max_budget_share)
 
         free = [j for j in pool.paid if is_within(j, TRUSTED_LIMITS if j in trusted else FREE_LIMITS)]
         if not free and is_within(pool.paid[0], LOWEST_RUNG_LIMITS):
@@ -239,8 +240,11 @@ class Priced:
                 rng=self._rng,
             )
             self._warm_up_rows += new_rows.tolist()
-        ready = [row for row in self._warm_up_rows if not pool.pending[row]]
-        return [Purchase(row, j, math.inf) for row in ready for j in pool.paid if not pool.closed[row, j]]
+        purchases = []
+        for row in self._warm_up_rows:
+            if not pool.pending[row]:
+                purchases += [Purchase(row, j, math.inf) for j in pool.paid if not pool.closed[row, j]]
+        return purchases
 
     def _n_decided(self, scores: Array) -> int:
         """Returns the number of candidates with an answer to every aim. scores: (n, c)."""
@@ -250,7 +254,8 @@ class Priced:
         """Updates the laws and the ranking, and returns the first batch of the ranking with its lessons; empty without
         an open candidate or without a law."""
         n_decided = self._n_decided(pool.scores)
-        scores, errors = hinted(self.aims.hints, *self._expected_answers(pool, n_decided), n_decided)
+        known_scores, known_errors = self._expected_answers(pool, n_decided)
+        scores, errors = hinted(self.aims.hints, known_scores, known_errors, n_decided)
         has_artificial_rows = len(scores) > len(pool.scores)
         if not len(pool.open) or not (n_decided or has_artificial_rows):
             return []
@@ -382,7 +387,7 @@ class Priced:
         plans = [Plans() for _ in self.laws]
         by_law = self._groups(pool, open_rows[is_sampled], plans)
         if is_sampled.all():
-            return Evaluated(open_rows, True), by_law
+            return Evaluated(open_rows, covers_all=True), by_law
         n_sampled = int(is_sampled.sum())
         predicted = predict_indices(pool, open_rows, old_index, is_sampled, _mean_index(by_law, n_sampled))
         is_selected, n_represented = select_best_predicted(predicted, is_sampled)
@@ -391,7 +396,7 @@ class Priced:
         is_left_out = ~(is_sampled | is_selected)
         self.index[open_rows[is_left_out]] = predicted[is_left_out]
         order = np.concatenate([np.flatnonzero(is_sampled), np.flatnonzero(is_selected)])
-        return Evaluated(open_rows[order], True, n_represented[order]), by_law
+        return Evaluated(open_rows[order], covers_all=True, n_represented=n_represented[order]), by_law
 
     def _groups(self, pool: CandidatePool, rows: RowIndices, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
         """Returns the groups of the candidates in `rows` under each law. plans: for each law, solved plans to use and
