@@ -246,7 +246,7 @@ class GpawBands(Verifier[Crystal]):
     mean squares of 0.0006 eV in the gap and 1e-5 eV in the energy, rounded up to 0.001 eV. Shifts of the origin are
     not in it. For a metal the error of the mesh, which is much larger, is added: 0.026 eV an atom and 0.14 Bohr
     magnetons a magnetic atom with the mesh of `standard`, and with that of `fast` 0.19 eV an atom, moments unknown
-    (`periodic.mesh_errors` names what was measured). That of a moment is not known where there is a gap. GPAW
+    (`periodic.k_points` names what was measured). That of a moment is not known where there is a gap. GPAW
     22.8 and 26.7 gave silicon energies within 1e-8 eV and gaps within 1 meV; other solids have not been compared
     (benchmarks/crystals/solids.py does).
 
