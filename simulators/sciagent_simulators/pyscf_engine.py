@@ -26,8 +26,8 @@ Below it two calculations decide: the triplet, and the broken-symmetry singlet f
 
 Does one determinant describe the state? A two-determinant model of frontier orbital pairs answers. In PBE0 the
 restricted solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that
-this solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both electrons into i or
-into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
+this solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both electrons into
+i or into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
 
     D = 2 (f_aa - f_ii) + (ii|ii) + (aa|aa) - 4 (ii|aa) + 2 K
 
