@@ -242,7 +242,7 @@ class Worker:
         cpu = end["cpu"]
         failure = end["failure"]
         index = end["index"]
-        if failure is not None and end["whole"]:  # the failure holds for every candidate; none has run
+        if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, wall=0.0) for candidate in candidates]
         is_batch = request.together and len(candidates) > 1
         if is_batch and _is_batch_doubtful(failure, index, results):
@@ -366,9 +366,10 @@ def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
     """Returns the results with CPU and wall time of the call divided in proportion to `Finding.share`."""
     total_share = sum(result.finding.share for result in results)
     wall = sum(result.wall_seconds for result in results)
-    own = 0.0  # seconds without the start of the process, where the child measured them
+    all_own_seconds = []
     for result in results:
-        own += result.wall_seconds if result.own_seconds is None else result.own_seconds
+        all_own_seconds.append(result.wall_seconds if result.own_seconds is None else result.own_seconds)
+    own = sum(all_own_seconds)
     weighted_results = []
     for result in results:
         part = result.finding.share / total_share
