@@ -69,7 +69,7 @@ class _Lists:
 
     @property
     def size(self) -> int:
-        return prod(map(len, self._lists.values()))
+        return prod(len(blocks) for blocks in self._lists.values())
 
     def names(self, number: int) -> dict[str, str]:
         """Returns the names of the blocks of a combination, as `Combinations.names`."""
@@ -82,11 +82,11 @@ class _Lists:
 
     def chosen(self, number: int) -> list[Block]:
         """Returns the blocks of a combination, in the order of the lists."""
-        chosen = []
-        for blocks in reversed(list(self._lists.values())):
+        last_first = []
+        for blocks in reversed(list(self._lists.values())):  # the last list changes fastest
             number, place = divmod(number, len(blocks))
-            chosen.append(blocks[place])
-        return chosen[::-1]
+            last_first.append(blocks[place])
+        return last_first[::-1]
 
 
 class ScaffoldLibrary(_Lists):
@@ -167,9 +167,9 @@ class ReactionLibrary(_Lists):
         return sum(len(self.products(number)) for number in range(self.size))
 
     def products(self, number: int) -> list[str]:
+        """Returns the products of a combination as SMILES, sorted."""
         from rdkit import Chem
 
-        """Returns the products of a combination as SMILES, sorted."""
         smiles_of_products = set()
         molecules = tuple(self._molecules[chosen.smiles] for chosen in self.chosen(number))
         with rdkit_messages():
@@ -205,6 +205,7 @@ def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
 
 
 def _listed(numbers: Iterable[int]) -> str:
+    """Returns the numbers in ascending order as text, or `none`."""
     return ", ".join(map(str, sorted(numbers))) or "none"
 
 
@@ -216,7 +217,7 @@ def reaction_of(smarts: str) -> Any:
         try:
             reaction = rdChemReactions.ReactionFromSmarts(smarts)
             reaction.Initialize()
-            n_errors = reaction.Validate(silent=True)[1]
+            _, n_errors = reaction.Validate(silent=True)
         except (ValueError, RuntimeError):
             n_errors = 1
     if n_errors:
@@ -248,10 +249,12 @@ def group_of(smiles: str) -> Any:
     if dummies:
         return mol
     bound = Chem.RWMol(mol)
-    bound.AddBond(0, bound.AddAtom(Chem.Atom(0)), Chem.BondType.SINGLE)
+    dummy = bound.AddAtom(Chem.Atom(0))
+    bound.AddBond(0, dummy, Chem.BondType.SINGLE)  # to the first atom
     return bound.GetMol()
 
 
 def _dummy(group: Any) -> Any:
     """Returns the dummy atom of a group of `group_of`."""
-    return next(atom for atom in group.GetAtoms() if not atom.GetAtomicNum())
+    [dummy] = [atom for atom in group.GetAtoms() if not atom.GetAtomicNum()]
+    return dummy

@@ -123,8 +123,9 @@ def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule
         except InvalidCandidateError as error:
             return Reason(error.reason), error.detail
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-            wrong = _invalid(Reason.UNPARSABLE, f"RDKit gave up on it: {' '.join(str(error).split())}")
-            return Reason(wrong.reason), wrong.detail
+            message = " ".join(str(error).split())
+            shortened = _invalid(Reason.UNPARSABLE, f"RDKit gave up on it: {message}")
+            return Reason(shortened.reason), shortened.detail
 
 
 def _unreadable(whole: Any, atoms: Sequence[Any]) -> str:
@@ -132,16 +133,19 @@ def _unreadable(whole: Any, atoms: Sequence[Any]) -> str:
 
     whole: the molecule before its parent was taken. atoms: the atoms of the parent. A ring such as cyclopentadienide
     loses its charge when its cation is left out."""
-    lost = sorted({atom.GetSymbol() for atom in whole.GetAtoms()} - {atom.GetSymbol() for atom in atoms})
-    if lost:
+    symbols = {atom.GetSymbol() for atom in whole.GetAtoms()}
+    symbols_of_parent = {atom.GetSymbol() for atom in atoms}
+    lost_symbols = sorted(symbols - symbols_of_parent)
+    if lost_symbols:
         return (
-            f"its parent leaves out {', '.join(lost)}, and RDKit cannot read back the SMILES of what is left; a "
-            "complex of a metal must be written as one molecule, with bonds to the metal"
+            f"its parent leaves out {', '.join(lost_symbols)}, and RDKit cannot read back the SMILES of what is left; "
+            "a complex of a metal must be written as one molecule, with bonds to the metal"
         )
     return "RDKit cannot read back the canonical SMILES that it writes for it"
 
 
 def _build(smiles: str, standardise: str, multiplicity: int | None, messages: list[str]) -> Molecule:
+    """Returns the molecule of a SMILES. Raises InvalidCandidateError. messages: RDKit's messages, as they arrive."""
     from rdkit import Chem
     from rdkit.Chem import rdinchi, rdMolDescriptors
 
@@ -173,7 +177,8 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     if has_reconnected_layer:
         standard = rdinchi.MolToInchi(mol)[0]
     else:
-        standard = "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
+        first_layers, _, _ = identity.partition("/f")  # /f begins the layer of fixed hydrogens
+        standard = "InChI=1S/" + first_layers.removeprefix("InChI=1/")
     return Molecule(
         smiles=canonical,
         identity=identity,
@@ -258,7 +263,7 @@ def _check_graph(graph: Any, smiles: str) -> bool:
     heavy = graph.GetNumHeavyAtoms()
     if not n:
         raise _invalid(Reason.EMPTY, "there are no atoms")
-    if max(heavy, n // 4) > MAX_HEAVY_ATOMS:
+    if max(heavy, n // 4) > MAX_HEAVY_ATOMS:  # explicit hydrogens are limited too
         raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
     cycles = graph.GetNumBonds() - n + len(Chem.GetMolFrags(graph))
     if cycles > MAX_CYCLES:
@@ -275,9 +280,10 @@ def _check_graph(graph: Any, smiles: str) -> bool:
             raise _invalid(Reason.ISOTOPE, f"{atom.GetSymbol()} has no known isotope of mass number {isotope}")
         if abs(atom.GetFormalCharge()) > MAX_ATOM_CHARGE:
             raise _invalid(Reason.CHARGE, f"{atom.GetSymbol()} with charge {atom.GetFormalCharge():+d}")
-    wild = (Chem.BondType.UNSPECIFIED, Chem.BondType.ZERO)
-    for bond in map(graph.GetBondWithIdx, range(graph.GetNumBonds())):
-        if bond.GetBondType() in wild:
+    wildcard_types = (Chem.BondType.UNSPECIFIED, Chem.BondType.ZERO)
+    for index in range(graph.GetNumBonds()):
+        bond = graph.GetBondWithIdx(index)
+        if bond.GetBondType() in wildcard_types:
             raise _invalid(Reason.WILDCARD, f"bond {bond.GetIdx() + 1} is a wildcard; every bond needs an order")
     return bool(heavy < n)
 
@@ -327,4 +333,5 @@ def _parse_error(messages: list[str]) -> str:
 
 
 def _invalid(reason: Reason, detail: str) -> InvalidCandidateError:
+    """Returns the error, with a detail of at most 300 characters."""
     return InvalidCandidateError(reason, detail if len(detail) <= 300 else f"{detail[:297]}...")

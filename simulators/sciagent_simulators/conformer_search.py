@@ -86,12 +86,12 @@ class Ensemble:
     def to_xyz(self, temperature: float) -> str:
         """Returns all structures as extended XYZ, each with its energy (eV), relative energy (kcal/mol) and weight."""
         above = (self.energies - self.energies[0]) / KCAL
-        return "".join(
-            geometry.to_xyz(f"energy={energy:.6f} relative_kcal_mol={relative:.3f} weight={weight:.5f}")
-            for geometry, energy, relative, weight in zip(
-                self.geometries, self.energies, above, self.weights(temperature), strict=True
-            )
-        )
+        weights = self.weights(temperature)
+        structures = []
+        for geometry, energy, relative, weight in zip(self.geometries, self.energies, above, weights, strict=True):
+            comment = f"energy={energy:.6f} relative_kcal_mol={relative:.3f} weight={weight:.5f}"
+            structures.append(geometry.to_xyz(comment))
+        return "".join(structures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,9 +214,11 @@ def resolved(mol: Any) -> Any | None:
     options = enumeration.StereoEnumerationOptions(unique=True, onlyUnassigned=True, maxIsomers=8)
     isomers = enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options)
     by_smiles = {str(Chem.MolToSmiles(isomer)): isomer for isomer in isomers}
-    smiles = min(by_smiles)
-    enantiomers = {smiles, mirror_smiles(by_smiles[smiles])}
-    return by_smiles[smiles] if set(by_smiles) <= enantiomers else None
+    first_smiles = min(by_smiles)  # one choice for every numbering of the atoms
+    first_isomer = by_smiles[first_smiles]
+    enantiomers = {first_smiles, mirror_smiles(first_isomer)}
+    has_diastereomers = not set(by_smiles) <= enantiomers
+    return None if has_diastereomers else first_isomer
 
 
 def mirror_smiles(mol: Any) -> str:
@@ -241,7 +243,7 @@ def search(
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Returns the conformers within `window` (eV) of the lowest, and diagnostics.
 
-    mol: RDKit molecule with defined stereo. embedded: number of conformers to embed, None for that of
+    mol: RDKit molecule with defined stereo. embedded: number of conformers to embed, None for the answer of
     `n_conformers_to_embed`. most_relaxed: largest number of conformers relaxed in GFN2-xTB. Diagnostics: counts at each
     stage; `found_once`: share of embeddings whose force-field conformer occurred once, which estimates how likely one
     more embedding gives a new conformer (Good and Turing).
@@ -255,7 +257,9 @@ def search(
     candidates = [near[k] for k in distinct_indices]
     xtb_energies = energies(candidates, solvation=solvation)
     limit = window + MARGIN
-    order = [int(k) for k in np.argsort(xtb_energies, kind="stable") if xtb_energies[k] - xtb_energies.min() <= limit]
+    lowest_energy = xtb_energies.min()
+    lowest_first = np.argsort(xtb_energies, kind="stable")
+    order = [int(k) for k in lowest_first if xtb_energies[k] - lowest_energy <= limit]
     starts = [candidates[k] for k in order[:most_relaxed]]
     ensemble, facts = ensemble_of(starts, mol, window, solvation)
     n_found_once = sum(n == 1 for n in occurrences.values())
@@ -306,7 +310,7 @@ def distinct(
     default once. A conformer's count is the sum over its geometries.
     """
     moments = np.array([geometry.atoms.get_moments_of_inertia() for geometry in geometries])
-    largest_moments = np.maximum(moments.max(axis=1), 1e-6)
+    largest_moments = np.maximum(moments.max(axis=1), 1e-6)  # a single atom has none
 
     def is_same(k: int, other: int) -> bool:
         if values[k] - values[other] > same_energy:
@@ -320,7 +324,7 @@ def distinct(
     for index in np.argsort(values, kind="stable"):
         k = int(index)
         conformer = k
-        for other in reversed(distinct_indices):
+        for other in reversed(distinct_indices):  # the nearest in energy first
             if is_same(k, other):
                 conformer = other
                 break
@@ -362,7 +366,7 @@ def _assembled(
     members = [(geometry, result, False) for geometry, result in relaxed]
     if has_mirror_images:
         for geometry, result in relaxed:
-            image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])
+            image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])  # reflected in the plane of x and y
             rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
             distances = [graph_symmetry.distance(image.positions, rival.positions) for rival in rivals]
             if min(distances) >= SAME_DISTANCE:
@@ -425,7 +429,8 @@ class ConformerPopulation:
         found: (k,), how often the search found each conformer; embedded: how many conformers it embedded.
         """
         probabilities = set_probabilities(found, embedded)
-        set_numbers = [int(number) for number in np.flatnonzero(probabilities > MIN_SET_PROBABILITY) if number != 0]
+        probable_sets = np.flatnonzero(probabilities > MIN_SET_PROBABILITY)
+        set_numbers = [int(number) for number in probable_sets if number != 0]  # set 0 is empty: it has no average
         averages = []
         for number in set_numbers:
             members = _members(number, len(self.energies))
@@ -465,4 +470,9 @@ def set_probabilities(found: NDArray[np.int_], embedded: int) -> Array:
 
 def _members(number: int, k: int) -> NDArray[np.intp]:
     """Returns the indices of the conformers, of k, in the set with this number."""
-    return np.array([i for i in range(k) if number >> i & 1], dtype=np.intp)
+    members = []
+    for i in range(k):
+        is_member = number >> i & 1
+        if is_member:
+            members.append(i)
+    return np.array(members, dtype=np.intp)

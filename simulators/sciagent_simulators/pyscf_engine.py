@@ -24,10 +24,10 @@ PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular c
 Below it two calculations decide: the triplet, and the broken-symmetry singlet from mixed frontier orbitals. PySCF's
 `stability()` gives the same answer at 13 times the cost of the SCF (benzene, 80 s); the screen costs about one SCF.
 
-Does one determinant describe it? A two-determinant model of frontier orbital pairs answers. In PBE0 the restricted
-solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that this
-solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both electrons into i or
-into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
+Does one determinant describe the state? A two-determinant model of frontier orbital pairs answers. In PBE0 the
+restricted solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an orbital that
+this solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both electrons into
+i or into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
 
     D = 2 (f_aa - f_ii) + (ii|ii) + (aa|aa) - 4 (ii|aa) + 2 K
 
@@ -395,8 +395,8 @@ SAFE_TRIPLET = 1.5  # eV; above it the lowest triplet excitation proves the rest
 MIN_LOWERING = 1e-4  # hartree; a broken-symmetry solution must be lower by more than this
 COMPARISON_GRID_LEVEL = 1  # level of the grid on which the energies of the solutions are compared
 MAX_PAIR_OCCUPATION = 0.2  # electrons; with more in an empty orbital one determinant does not describe the state
-N_OCCUPIED_FRONTIER = 6
-N_EMPTY_FRONTIER = 24  # more than of the occupied ones, since diffuse functions add many at low energy
+N_OCCUPIED_FRONTIER = 6  # number of highest occupied orbitals in the frontier
+N_EMPTY_FRONTIER = 24  # number of lowest empty orbitals in it; diffuse functions add many of them at low energy
 
 
 def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
@@ -415,8 +415,10 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
         return _one_determinant(diagnostics)
     orbitals = np.asarray(mf.mo_coeff)
     reference = _energy(mf, settings, mf.make_rdm1())
-    triplet = _energy(mf, settings, _triplet_density(orbitals, n_occupied), 2, reference)
-    broken = _energy(mf, settings, _broken_symmetry_density(orbitals, n_occupied), 0, reference)
+    triplet_density = _triplet_density(orbitals, n_occupied)
+    triplet = _energy(mf, settings, triplet_density, spin=2, reference=reference)
+    broken_density = _broken_symmetry_density(orbitals, n_occupied)
+    broken = _energy(mf, settings, broken_density, spin=0, reference=reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
     # The triplet of a singlet diradical (p-benzyne) lies below the restricted but above the broken-symmetry solution.
@@ -505,10 +507,14 @@ def pair_occupation(mf: Any) -> dict[str, Any]:
     gap = gap + repulsion[:n, None] + repulsion[None, n:]
     gap = gap - 4 * direct[:n, n:]
     gap = gap + 2 * coupling
-    ratio = (np.sqrt(gap**2 + 4 * coupling**2) - gap) / (2 * np.maximum(coupling, 1e-12))  # c
+    nonzero_coupling = np.maximum(coupling, 1e-12)  # avoids a division by zero
+    ratio = (np.sqrt(gap**2 + 4 * coupling**2) - gap) / (2 * nonzero_coupling)  # c
     occupation = 2 * ratio**2 / (1 + ratio**2)  # n
-    i, a = (int(k) for k in np.unravel_index(int(occupation.argmax()), occupation.shape))
-    return {"pair_occupation": float(occupation[i, a]), "pair": transition(n - 1 - i, a)}
+    largest = np.unravel_index(int(occupation.argmax()), occupation.shape)
+    i = int(largest[0])
+    a = int(largest[1])
+    below_homo = n - 1 - i  # the last occupied orbital is the HOMO
+    return {"pair_occupation": float(occupation[i, a]), "pair": transition(below_homo, a)}
 
 
 def lowest_triplet(mf: Any) -> float:

@@ -29,16 +29,16 @@ from sciagent_simulators.solvents import answer_fast
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
-OVERLAP_HYBRID = 0.3
-OVERLAP_LOCAL = 0.4
+OVERLAP_HYBRID = 0.3  # smallest accepted Lambda with a global hybrid
+OVERLAP_LOCAL = 0.4  # smallest accepted Lambda with a functional without exact exchange
 NEAR = 0.02  # eV; excitations closer than this share their oscillator strength arbitrarily
 GRID_BLOCK = 20000  # grid points at a time
 RESIDUAL = 1e-3  # hartree; against 1e-5, S1 changes by 2e-5 eV and f by 0.001, at half of the cost (coumarin)
 
-# beyond the number of states: with one vector per state formaldehyde's third and coumarin's first are missed
+# Trial vectors beyond one per state. Without them formaldehyde's third and coumarin's first state are missed.
 EXTRA_TRIALS = 4
 MEMORY_SHARE = 0.2  # share of the free memory for a block of integrals and the arrays contracted with it
-CYCLES = 200
+CYCLES = 200  # largest number of cycles of PySCF's solver
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ def excite(
     negative or imaginary root).
     """
     occupied = int(np.count_nonzero(mf.mo_occ))
-    room = occupied * (len(mf.mo_occ) - occupied)
-    if room == 0:
+    n_transitions = occupied * (len(mf.mo_occ) - occupied)
+    if n_transitions == 0:
         raise failure(Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
     solver = mf.TDDFT() if full else mf.TDA()
     solver.singlet = singlet
-    solver.nstates = min(states, room)
+    solver.nstates = min(states, n_transitions)
     solver.conv_tol = conv_tol
     solver.verbose = 0
     if not full:
@@ -108,7 +108,12 @@ def excite(
             f"the lowest {name} excitation is {energies.min():.3f} eV: another state lies below this ground state",
         )
     strengths = np.asarray(solver.oscillator_strength(gauge="length")) if singlet else np.zeros(len(energies))
-    sums = [np.asarray(x) + (np.asarray(y) if full else 0.0) for x, y in solver.xy]
+    sums = []  # X + Y of each excitation; X alone in the Tamm-Dancoff approximation
+    for x, y in solver.xy:
+        amplitudes = np.asarray(x)
+        if full:
+            amplitudes = amplitudes + np.asarray(y)
+        sums.append(amplitudes)
     overlaps = overlap(mf, sums)
     excitations = [
         Excitation(float(e), float(f), float(o), _main(k, occupied))
@@ -150,8 +155,11 @@ def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
 def _main(amplitudes: Any, occupied: int) -> str:
     """Returns the largest transition and its share, such as `HOMO > LUMO 0.95`. occupied: number of orbitals."""
     share = amplitudes**2 / (amplitudes**2).sum()
-    i, a = (int(k) for k in np.unravel_index(int(share.argmax()), share.shape))
-    return f"{transition(occupied - 1 - i, a)} {share[i, a]:.2f}"
+    largest = np.unravel_index(int(share.argmax()), share.shape)
+    i = int(largest[0])
+    a = int(largest[1])
+    below_homo = occupied - 1 - i  # the last occupied orbital is the HOMO
+    return f"{transition(below_homo, a)} {share[i, a]:.2f}"
 
 
 def transition(below: int, above: int) -> str:
@@ -169,18 +177,19 @@ def run_lowest(solver: Any, full: bool = False) -> None:
 
     mf = solver._scf
     occupied = int(np.count_nonzero(mf.mo_occ))
-    room = occupied * (len(mf.mo_occ) - occupied)
+    n_transitions = occupied * (len(mf.mo_occ) - occupied)
     if not full:
         solver._scf = mf.copy()
         solver._scf.with_df = _OccupiedExchange(mf)
     solver.max_cycle = CYCLES
-    trials = solver.nstates + EXTRA_TRIALS
-    before = _lr_eig.MAX_SPACE_INC
-    _lr_eig.MAX_SPACE_INC = trials  # new trial vectors per cycle
+    n_trials = solver.nstates + EXTRA_TRIALS
+    limit_before = _lr_eig.MAX_SPACE_INC
+    _lr_eig.MAX_SPACE_INC = n_trials  # new trial vectors per cycle
     try:
-        solver.kernel(x0=solver.get_init_guess(mf, min(trials, room)))
+        first_vectors = solver.get_init_guess(mf, min(n_trials, n_transitions))
+        solver.kernel(x0=first_vectors)
     finally:
-        _lr_eig.MAX_SPACE_INC = before
+        _lr_eig.MAX_SPACE_INC = limit_before
         solver._scf = mf
 
 
@@ -209,17 +218,20 @@ class _OccupiedExchange:
         direct_scf_tol: float = 1e-13,
         omega: float | None = None,
     ) -> tuple[Any, Any]:
-        """Has the arguments and results of pyscf.df.DF.get_jk. dm: (..., nao, nao)."""
-        if hermi != 0 or not with_k:
-            whole = self._fitted.get_jk(dm, hermi, with_j, with_k, direct_scf_tol, omega)
-            return whole[0], whole[1]
-        vj = self._fitted.get_jk(dm, hermi, True, False, direct_scf_tol, omega)[0] if with_j else None
+        """Returns Coulomb J and exchange K of the densities, as pyscf.df.DF.get_jk. dm: (..., nao, nao)."""
+        if hermi != 0 or not with_k:  # PySCF's own serves symmetric densities, and J alone
+            vj, vk = self._fitted.get_jk(dm, hermi, with_j, with_k, direct_scf_tol, omega)
+            return vj, vk
+        vj = None
+        if with_j:
+            vj, _ = self._fitted.get_jk(dm, hermi, True, False, direct_scf_tol, omega)
         if omega is None:
             return vj, self._exchange(self._fitted, np.asarray(dm), None)
         with self._fitted.range_coulomb(omega) as fitted:
             return vj, self._exchange(fitted, np.asarray(dm), omega)
 
     def _exchange(self, fitted: Any, dm: np.ndarray, omega: float | None) -> np.ndarray:
+        """Returns K C C^T S of the densities, in the shape of `dm`. fitted: the integrals for this omega."""
         nao, occupied = self._occupied.shape
         half = dm.reshape(-1, nao, nao) @ self._dual  # H of each density
         width = len(half) * occupied

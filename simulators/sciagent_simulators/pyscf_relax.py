@@ -63,26 +63,33 @@ def relax(
     check(geometry)
     if len(geometry.numbers) == 1:
         return geometry, {"dft_steps": 0, "dft_fmax": 0.0}
-    gradients = Gradients(geometry, settings, checkpoint.with_suffix(".chk") if checkpoint else None)
-    file = checkpoint.with_suffix(".npz") if checkpoint else None
-    state = _restore(file, len(geometry.numbers))
+    orbital_file = checkpoint.with_suffix(".chk") if checkpoint else None
+    state_file = checkpoint.with_suffix(".npz") if checkpoint else None
+    gradients = Gradients(geometry, settings, orbital_file)
+    state = _restore(state_file, len(geometry.numbers))
     n_steps_before = int(state["taken"]) if state else 0
     with lib.with_omp_threads(threads):
         if state is None:
-            start = xtb_hessian(geometry) if curvature else None
-            if start is None:
-                start = UNKNOWN * np.eye(geometry.positions.size)
-            forces = gradients.at(geometry.positions)[1]
-            state = {"positions": geometry.positions, "forces": forces, "hessian": start, "taken": np.array(0.0)}
+            first_hessian = xtb_hessian(geometry) if curvature else None
+            if first_hessian is None:
+                first_hessian = UNKNOWN * np.eye(geometry.positions.size)
+            _, forces = gradients.at(geometry.positions)
+            state = {
+                "positions": geometry.positions,
+                "forces": forces,
+                "hessian": first_hessian,
+                "taken": np.array(0.0),  # number of steps
+            }
         while _largest(state["forces"]) > fmax and state["taken"] < max_steps:
             step = newton_step(state["hessian"], state["forces"])
             positions = state["positions"] + step
             check(geometry.moved(positions))
-            forces = gradients.at(positions)[1]
-            hessian = updated(state["hessian"], step.ravel(), (state["forces"] - forces).ravel())
+            _, forces = gradients.at(positions)
+            change_of_gradient = (state["forces"] - forces).ravel()
+            hessian = updated(state["hessian"], step.ravel(), change_of_gradient)
             state = {"positions": positions, "forces": forces, "hessian": hessian, "taken": state["taken"] + 1}
-            if file is not None:
-                _save(state, file)
+            if state_file is not None:
+                _save(state, state_file)
     force = _largest(state["forces"])
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
@@ -91,7 +98,8 @@ def relax(
             f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}",
             **facts,
         )
-    facts |= {"dft_gradients": gradients.count, "resumed_at_step": n_steps_before}
+    facts["dft_gradients"] = gradients.count
+    facts["resumed_at_step"] = n_steps_before
     return geometry.moved(state["positions"]), facts
 
 
@@ -100,7 +108,8 @@ def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
     values, modes = np.linalg.eigh(hessian)
     along_modes = (forces.ravel() @ modes) / np.maximum(values, FLATTEST)
     step: Matrix = (modes @ along_modes).reshape(-1, 3)
-    return step * min(1.0, LARGEST_STEP / max(_largest(step), 1e-12))
+    length = max(_largest(step), 1e-12)  # no division by 0
+    return step * min(1.0, LARGEST_STEP / length)
 
 
 def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
@@ -108,9 +117,9 @@ def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
     along = hessian @ step
     expected = float(step @ along)
     curvature = float(step @ change)
-    if expected < 1e-12:
+    if expected < 1e-12:  # no step
         return hessian
-    if curvature < 0.2 * expected:
+    if curvature < 0.2 * expected:  # Powell's damping
         share = 0.8 * expected / (expected - curvature)
         change = share * change + (1 - share) * along
         curvature = float(step @ change)
@@ -142,12 +151,13 @@ class Gradients:
 def internal(forces: Matrix, positions: Matrix) -> Matrix:
     """Returns the forces, n x 3, without net force and torque."""
     arms = positions - positions.mean(axis=0)
-    rigid = [np.tile(axis, (len(arms), 1)).ravel() for axis in np.eye(3)]
-    rigid += [np.cross(axis, arms).ravel() for axis in np.eye(3)]
-    left, sizes, _ = np.linalg.svd(np.array(rigid).T, full_matrices=False)
-    left = left[:, sizes > 1e-6]  # a linear molecule has two rotations
+    translations = [np.tile(axis, (len(arms), 1)).ravel() for axis in np.eye(3)]
+    rotations = [np.cross(axis, arms).ravel() for axis in np.eye(3)]
+    rigid_motions = np.array(translations + rotations).T
+    basis, sizes, _ = np.linalg.svd(rigid_motions, full_matrices=False)
+    basis = basis[:, sizes > 1e-6]  # a linear molecule has two rotations
     flat = forces.ravel()
-    projected: Matrix = (flat - left @ (left.T @ flat)).reshape(-1, 3)
+    projected: Matrix = (flat - basis @ (basis.T @ flat)).reshape(-1, 3)
     return projected
 
 
@@ -186,14 +196,15 @@ def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), file.open("rb") as stream:
         saved = np.load(stream, allow_pickle=False)
         arrays = {name: np.asarray(saved[name], dtype=float) for name in shapes}
-        if all(arrays[name].shape == shape and np.isfinite(arrays[name]).all() for name, shape in shapes.items()):
+        has_shapes = all(arrays[name].shape == shape for name, shape in shapes.items())
+        if has_shapes and all(np.isfinite(array).all() for array in arrays.values()):
             return arrays
     return None
 
 
 Array = NDArray[np.float64]
 
-STEP = 0.01  # angstrom
+STEP = 0.01  # angstrom, of an atom in the numerical Hessian
 
 
 def pyscf_hessian(
@@ -213,7 +224,12 @@ def pyscf_hessian(
             return flat * HARTREE / BOHR**2, "analytic"
         gradients = Gradients(geometry, settings, checkpoint)
         gradients.density = mf.make_rdm1()
-        return numerical_hessian(lambda positions: gradients.at(positions)[1], geometry.positions, STEP), "numerical"
+
+        def forces_at(positions: Array) -> Array:
+            _, forces = gradients.at(positions)
+            return forces
+
+        return numerical_hessian(forces_at, geometry.positions, STEP), "numerical"
 
 
 def is_numerical(mf: Any) -> bool:

@@ -22,6 +22,7 @@ agrees with xtb 6.5.1 within 1e-7 hartree. GBSA has the same parameters for benz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args
@@ -58,7 +59,9 @@ def constants(solvent: str) -> tuple[float, float]:
     if solvent not in PYSCF_SOLVENTS:
         raise KeyError(solvent)
     row = solvent_db[_SMD.get(solvent, solvent)]
-    return float(row[5]), float(row[0])
+    permittivity = float(row[5])
+    refractive_index = float(row[0])
+    return permittivity, refractive_index
 
 
 def in_solvent(mf: Any, solvent: str | None, model: str) -> Any:
@@ -89,30 +92,32 @@ def answer_fast(excitation: Any, solvent: str) -> None:
     """
     surface = excitation.with_solvent
     surface.reset()
-    surface.eps = constants(solvent)[1] ** 2
+    _, refractive_index = constants(solvent)
+    surface.eps = refractive_index**2
     surface.build()
 
 
 @lru_cache(maxsize=1)
 def _surface_models() -> tuple[Any, Any]:
+    """Returns PySCF's classes of SMD and PCM with the methods of `_KeptIntegrals`."""
     from pyscf.solvent import pcm, smd
 
-    class SMD(_Kept, smd.SMD):  # type: ignore[misc]
+    class SMD(_KeptIntegrals, smd.SMD):  # type: ignore[misc]
         pass
 
-    class PCM(_Kept, pcm.PCM):  # type: ignore[misc]
+    class PCM(_KeptIntegrals, pcm.PCM):  # type: ignore[misc]
         pass
 
     return SMD, PCM
 
 
-class _Kept:
+class _KeptIntegrals:
     """A solvent model that keeps the integrals of surface charges with basis function pairs, and the factorised matrix.
 
     `_kept`: integrals, n(n+1)/2 x surface points; None before their first use. `_factors`: LU factors of K.
     """
 
-    _keys = {"_kept", "_factors"}
+    _keys = {"_kept", "_factors"}  # attributes that PySCF does not know; it warns of others
 
     def build(self, ng: Any = None) -> Any:
         self._kept: Any = None
@@ -125,13 +130,16 @@ class _Kept:
         return super().reset(mol)  # type: ignore[misc]
 
     def _pairs(self) -> Any:
+        """Returns the integrals, n(n+1)/2 x surface points; None if they exceed KEPT_SHARE of the memory."""
         from pyscf import df, gto
 
         this: Any = self
         mol = this.mol
         coordinates = this.surface["grid_coords"]
         n = int(mol.nao)
-        if n * (n + 1) // 2 * len(coordinates) * 8e-6 > KEPT_SHARE * mol.max_memory:
+        n_integrals = n * (n + 1) // 2 * len(coordinates)
+        megabytes = n_integrals * 8e-6  # 8 bytes each
+        if megabytes > KEPT_SHARE * mol.max_memory:
             return None
         if self._kept is None:
             charges = gto.fakemol_for_charges(coordinates, expnt=this.surface["charge_exp"] ** 2)
@@ -140,19 +148,24 @@ class _Kept:
         return self._kept
 
     def _get_v(self, dms: Any) -> Any:
+        """Returns the potentials of the density matrices at the surface points, m x points."""
         from pyscf import lib
 
         kept = self._pairs()
         if kept is None:
             return super()._get_v(dms)  # type: ignore[misc]
         n = dms.shape[-1]
-        both = np.asarray(dms).reshape(-1, n, n)
-        both = both + both.transpose(0, 2, 1)
-        packed = lib.pack_tril(both)
-        packed[:, np.arange(1, n + 1).cumsum() - 1] *= 0.5
+        densities = np.asarray(dms).reshape(-1, n, n)
+        # The integrals have one triangle of the pairs only, so the packed densities have the sum of both triangles.
+        packed = lib.pack_tril(densities + densities.transpose(0, 2, 1))
+        diagonal = (
+            np.arange(1, n + 1).cumsum() - 1
+        )  # places of the diagonal elements, which have been added to themselves
+        packed[:, diagonal] *= 0.5
         return packed @ kept
 
     def _get_vmat(self, q: Any) -> Any:
+        """Returns the matrices of the potential of surface charges, m x n x n."""
         from pyscf import lib
 
         kept = self._pairs()
@@ -169,30 +182,35 @@ class _Kept:
         if self._factors is None:
             self._factors = lu_factor(parts["K"])
         q = lu_solve(self._factors, parts["R"] @ potential.T).T
-        turned = (parts["R"].T @ lu_solve(self._factors, potential.T, trans=1)).T
-        return (q + turned) / 2, q
+        transposed_q = (parts["R"].T @ lu_solve(self._factors, potential.T, trans=1)).T
+        return (q + transposed_q) / 2, q
 
     def _get_vind(self, dms: Any) -> Any:
+        """Returns the energy of the solvent, hartree, and the matrix of its potential, n x n."""
         this: Any = self
         if not this._intermediates:
             this.build()
         n = dms.shape[-1]
         dms = dms.reshape(-1, n, n)
-        if dms.shape[0] == 2:
+        if dms.shape[0] == 2:  # alpha and beta
             dms = (dms[0] + dms[1]).reshape(-1, n, n)
         potential = this.v_grids_n - self._get_v(dms)
-        charges, plain = self._charges(potential)
+        charges, unsymmetrised = self._charges(potential)
         # PySCF's gradient reads these values and recomputes the unsymmetrised charges from `dm`.
-        this._intermediates |= {"q_sym": charges[0], "v_grids": potential[0], "dm": dms, "q": plain[0]}
-        return 0.5 * float(charges[0] @ potential[0]), self._get_vmat(charges)[0]
+        values_for_gradient = {"q_sym": charges[0], "v_grids": potential[0], "dm": dms, "q": unsymmetrised[0]}
+        this._intermediates.update(values_for_gradient)
+        energy = 0.5 * float(charges[0] @ potential[0])
+        return energy, self._get_vmat(charges)[0]
 
     def _B_dot_x(self, dms: Any) -> Any:
+        """Returns the matrices by which the solvent responds to changes of the density, in the shape of `dms`."""
         this: Any = self
         if not this._intermediates:
             this.build()
         n = dms.shape[-1]
         potential = -self._get_v(dms.reshape(-1, n, n))
-        return self._get_vmat(self._charges(potential)[0]).reshape(dms.shape)
+        charges, _ = self._charges(potential)
+        return self._get_vmat(charges).reshape(dms.shape)
 
 
 Solvent = Literal[
@@ -204,7 +222,7 @@ Solvent = Literal[
 SOLVENTS: tuple[str, ...] = get_args(Solvent)
 Model = Literal["alpb", "gbsa"]
 
-STATE = "gsolv"
+STATE = "gsolv"  # tblite's solution state of the transfer from 1 mol/L to 1 mol/L
 # tblite's name of a solvent, where it differs from the common name
 _TBLITE = {
     "carbon disulfide": "cs2",
@@ -242,7 +260,10 @@ class Solvation:
 
 def unparametrised(method: str, model: str, solvent: str) -> str | None:
     """Returns why the solvent has no parameters, with a list of those that do, or None. IPEA1-xTB uses GFN1-xTB's."""
-    known = SOLVENTS if model == "alpb" else sorted(GBSA["GFN2-xTB" if method == "GFN2-xTB" else "GFN1-xTB"])
+    known: Sequence[str] = SOLVENTS
+    if model == "gbsa":
+        parametrised_method = "GFN2-xTB" if method == "GFN2-xTB" else "GFN1-xTB"
+        known = sorted(GBSA[parametrised_method])
     if solvent in known:
         return None
     return f'{model.upper()} has no parameters for "{solvent}" in {method}; it has: {", ".join(known)}'

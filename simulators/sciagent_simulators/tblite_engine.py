@@ -123,7 +123,11 @@ def relax(
     first = single_point(geometry, solvation=solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
-    damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
+    damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)  # tblite's default
+    ase_solvation = None
+    if solvation is not None:
+        _, solvent, state = solvation.arguments()
+        ase_solvation = (solvation.model, solvent, state)
     atoms = geometry.atoms
     atoms.calc = TBLite(
         method="GFN2-xTB",
@@ -132,22 +136,23 @@ def relax(
         verbosity=0,
         max_iterations=1000,
         mixer_damping=damping,
-        solvation=solvation and (solvation.model, *solvation.arguments()[1:]),
+        solvation=ase_solvation,
     )
     optimiser = LBFGS(atoms, logfile=None)
     try:
-        done = bool(optimiser.run(fmax=fmax, steps=max_steps))
+        is_converged = bool(optimiser.run(fmax=fmax, steps=max_steps))
     except CalculationFailed as error:
         raise translated(error, f"at step {optimiser.nsteps} of the relaxation: ") from error
-    moved = geometry.moved(atoms.positions)
-    if not done:
+    relaxed_geometry = geometry.moved(atoms.positions)
+    if not is_converged:
         force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
         raise failure(
             Reason.GEOMETRY_NOT_CONVERGED,
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
             fmax=force,
         )
-    return moved, replace(single_point(moved, solvation=solvation), steps=int(optimiser.nsteps))
+    result = single_point(relaxed_geometry, solvation=solvation)
+    return relaxed_geometry, replace(result, steps=int(optimiser.nsteps))
 
 
 def frontier(
@@ -158,10 +163,10 @@ def frontier(
     energies, occupations: (n_orbitals,), ascending. tblite has one set of orbitals with summed alpha and beta
     occupations (2, 1 or 0, smeared at 300 K), so the HOMO follows from the number of electrons.
     """
-    electrons = round(float(occupations.sum()))
-    alpha = (electrons + unpaired) // 2
-    homo = float(energies[alpha - 1]) if 0 < alpha <= len(energies) else None
-    lumo = float(energies[alpha]) if alpha < len(energies) else None
+    n_electrons = round(float(occupations.sum()))
+    n_alpha = (n_electrons + unpaired) // 2
+    homo = float(energies[n_alpha - 1]) if 0 < n_alpha <= len(energies) else None
+    lumo = float(energies[n_alpha]) if n_alpha < len(energies) else None
     return homo, lumo
 
 
@@ -264,9 +269,11 @@ def _converge(geometry: Geometry, method: Method, solvation: Solvation | None) -
 
 
 def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
+    """Returns tblite's result in the units of `XtbResult`. Raises SimulatorError for an energy that is not negative."""
     values: Mapping[str, Any] = raw.dict()
     occupations = np.asarray(values["orbital-occupations"]).reshape(-1)
-    homo, lumo = frontier(np.asarray(values["orbital-energies"]).reshape(-1), occupations, geometry.unpaired)
+    orbital_energies = np.asarray(values["orbital-energies"]).reshape(-1)
+    homo, lumo = frontier(orbital_energies, occupations, geometry.unpaired)
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")

@@ -94,8 +94,8 @@ class Calculation(MoleculeVerifier):
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
         spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
-        the repeatability of this molecule. With it, the repeatability is that of rigid molecules and `own` in
-        quadrature; without it, that of the molecule's class, rigid or flexible.
+        the repeatability of this molecule, which is added in quadrature to the spread of rigid molecules. Without `own`
+        the repeatability is the spread of the molecule's class, rigid or flexible.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -138,8 +138,11 @@ class Calculation(MoleculeVerifier):
         structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none. own: as
         in `measured`. The diagnostics state the kind of each uncertainty, by property.
         """
-        kinds = {row.property: CLASS for row in rows} | {prop.name: MOLECULE for prop in own or ()}
-
+        # CLASS: the usual spread of molecules like this one. MOLECULE: the spread of this molecule, which `own` gives.
+        kinds = {row.property: CLASS for row in rows}
+        for prop in own or ():
+            if prop.name in kinds:
+                kinds[prop.name] = MOLECULE
         artifacts = []
         for suffix, structure in structures.items():
             ending = f"-{suffix}.xyz" if suffix else ".xyz"
@@ -147,7 +150,7 @@ class Calculation(MoleculeVerifier):
             text = structure if isinstance(structure, str) else structure.to_xyz(molecule.smiles)
             file.write_text(text, encoding="utf-8")
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
-        facts = {**diagnostics, UNCERTAINTY_KIND: {row.property: kinds[row.property] for row in rows}}
+        facts = {**diagnostics, UNCERTAINTY_KIND: kinds}
         return Finding(molecule.key, Outcome.OK, rows, None, detail, facts, tuple(artifacts))
 
 

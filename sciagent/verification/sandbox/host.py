@@ -1,4 +1,7 @@
-"""The driver's side of the sandbox: a worker is a warm process that runs each verification in a separate process."""
+"""The driver's side of the sandbox: a worker runs each verification in a process of its own.
+
+The driver is the process that wants findings. A worker has a zygote, a warm process that forks a child for each job.
+"""
 
 from __future__ import annotations
 
@@ -120,10 +123,10 @@ class Worker:
         scratch_root.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-", dir=scratch_root.resolve()))
         self._preload = tuple(preload)
-        self._number = 0
+        self._number = 0  # of the last job
         self._cancelled = threading.Event()
         self._running = False
-        self._wasted = Cost()
+        self._wasted = Cost()  # of failed attempts of a candidate that is tried again
         self._versions: dict[str, str] = {}
         self._link = ZygoteLink(self.folder, self._preload)
         self._links: dict[Path | None, ZygoteLink] = {None: self._link}  # by interpreter
@@ -162,14 +165,14 @@ class Worker:
         results: list[HostResult] = []
         zygote_died = False
         while len(results) < len(candidates):
-            left = candidates[len(results) :]
-            new = self._attempt(request, left)
-            died_again = zygote_died
-            zygote_died = len(new) == 1 and new[0].finding.outcome is Outcome.LOST
-            if zygote_died and died_again:
-                why = new[0].finding.detail
-                new += [self._lost(unrun, 0.0, why) for unrun in left[1:]]
-            results += new
+            candidates_left = candidates[len(results) :]
+            new_results = self._attempt(request, candidates_left)
+            zygote_died_before = zygote_died
+            zygote_died = len(new_results) == 1 and new_results[0].finding.outcome is Outcome.LOST
+            if zygote_died and zygote_died_before:
+                why = new_results[0].finding.detail
+                new_results += [self._lost(unrun, 0.0, why) for unrun in candidates_left[1:]]
+            results += new_results
         return results
 
     def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float, wall: float) -> list[HostResult]:
@@ -197,27 +200,40 @@ class Worker:
         if self._cancelled.is_set():
             return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
         results: list[HostResult] = []
-        begun = time.monotonic()
+        started_at = time.monotonic()
         try:
             end = self._converse(request, candidates, results)
         except ZygoteDiedError as error:
             self._link.bury()
-            if request.together and len(candidates) > 1 and not results and not self._cancelled.is_set():
-                return self._halved(request, candidates, 0.0, time.monotonic() - begun)
-            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
-            left = candidates[len(results) :]
-            if not left:  # it died after the last finding
-                return results
-            if not self._cancelled.is_set():
-                return [*results, self._lost(left[0], wall, f"the zygote died: {error}")]
-            if request.together:
-                walls = [wall / len(left)] * len(left)
-            else:  # only the current candidate has run
-                walls = [wall] + [0.0] * (len(left) - 1)
-            for candidate, candidate_wall in zip(left, walls, strict=True):
-                results.append(self._lost(candidate, candidate_wall, "cancelled"))
-            return results
+            seconds = time.monotonic() - started_at
+            return self._without_zygote(request, candidates, results, seconds, f"the zygote died: {error}")
         return self._ended(request, candidates, results, end)
+
+    def _without_zygote(
+        self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult], seconds: float, why: str
+    ) -> list[HostResult]:
+        """Returns the results of an attempt whose zygote died, at least one.
+
+        results: of the first candidates, before it died. seconds: wall time of the attempt. why: detail of the lost.
+        """
+        is_cancelled = self._cancelled.is_set()  # a cancellation may kill the zygote
+        is_batch = request.together and len(candidates) > 1
+        if is_batch and not results and not is_cancelled:
+            return self._halved(request, candidates, cpu=0.0, wall=seconds)
+        candidates_left = candidates[len(results) :]
+        if not candidates_left:  # the zygote died after the last finding
+            return results
+        wall = max(0.0, seconds - sum(result.wall_seconds for result in results))
+        if not is_cancelled:
+            return [*results, self._lost(candidates_left[0], wall, why)]
+        n_left = len(candidates_left)
+        if request.together:
+            walls = [wall / n_left] * n_left
+        else:  # only the current candidate has run
+            walls = [wall] + [0.0] * (n_left - 1)
+        for candidate, candidate_wall in zip(candidates_left, walls, strict=True):
+            results.append(self._lost(candidate, candidate_wall, "cancelled"))
+        return results
 
     def _ended(
         self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult], end: Mapping[str, Any]
@@ -227,11 +243,11 @@ class Worker:
         failure = end["failure"]
         index = end["index"]
         if failure is not None and end["whole"]:  # the failure holds for every candidate
-            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
+            return [self._failed(candidate, failure, wall=0.0) for candidate in candidates]
         is_batch = request.together and len(candidates) > 1
         if is_batch and _is_batch_doubtful(failure, index, results):
             wall = end["wall"] + sum(result.wall_seconds for result in results)
-            return self._halved(request, candidates, cpu, wall)
+            return self._halved(request, candidates, cpu=cpu, wall=wall)
         failed = None
         if failure is not None:
             failed = self._failed(candidates[index], failure, end["wall"])
@@ -254,45 +270,56 @@ class Worker:
     ) -> Mapping[str, Any]:
         """Appends to `results` as findings arrive, with the CPU time claimed by the child. Returns the last event."""
         self._take_link(request)
-        self._number += 1
         self._versions = {}
+        job = self._next_job(request, candidates)
+        self._link.send(job.to_wire())
+        patience = START_SECONDS
+        while True:
+            event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
+            n_verified_at_once = len(candidates) if job.together else 1
+            patience = request.limits.wall_seconds * n_verified_at_once + GRACE_SECONDS
+            if event["event"] == "end":
+                return event
+            if event["event"] == "started":
+                self._versions = dict(event["versions"])
+                if request.interpreter and request.environment:
+                    self._versions["environment"] = request.environment
+            else:
+                results.append(self._result(candidates[len(results)], event))
+
+    def _next_job(self, request: Request, candidates: tuple[Candidate, ...]) -> Job:
+        """Returns a job, with a new number, for these candidates of the request."""
+        self._number += 1
         keys = [candidate.key for candidate in request.candidates]
         folders = {key: str(folder.absolute()) for key, folder in zip(keys, request.checkpoints, strict=False)}
         sent = tuple(
             Sent(candidate.key, candidate.kind, record_of(candidate), folders.get(candidate.key))
             for candidate in candidates
         )
-        limits = request.limits
-        together = request.together and len(sent) > 1
-        job = Job(
-            self._number,
-            request.verifier,
-            request.settings,
-            sent,
-            limits,
+        return Job(
+            number=self._number,
+            verifier=request.verifier,
+            settings=request.settings,
+            candidates=sent,
+            limits=request.limits,
             replicate=request.replicate,
-            together=together,
+            together=request.together and len(sent) > 1,
             cuda=request.cuda,
         )
-        self._link.send(job.to_wire())
-        patience = START_SECONDS
-        while True:
-            event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
-            n_verified_at_once = len(sent) if job.together else 1
-            patience = limits.wall_seconds * n_verified_at_once + GRACE_SECONDS
-            if event["event"] == "end":
-                return event
-            if event["event"] == "started":
-                own = {"environment": request.environment} if request.interpreter and request.environment else {}
-                self._versions = event["versions"] | own
-            else:
-                finding = finding_from_wire(event["sent"]["finding"], candidates[len(results)].key)
-                files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
-                kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
-                cost = Cost(core_seconds=event["cpu"])
-                finding = replace(finding, artifacts=kept)
-                versions = dict(finding.versions) | self._versions
-                results.append(HostResult(finding, cost, event["wall"], versions, files, event["took"]))
+
+    def _result(self, candidate: Candidate, event: Mapping[str, Any]) -> HostResult:
+        """Returns the result in the zygote's event with a finding on the candidate."""
+        finding = finding_from_wire(event["sent"]["finding"], candidate.key)
+        files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
+        artifacts = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
+        return HostResult(
+            finding=replace(finding, artifacts=artifacts),
+            cost=Cost(core_seconds=event["cpu"]),
+            wall_seconds=event["wall"],
+            versions=dict(finding.versions) | self._versions,
+            files=files,
+            own_seconds=event["took"],
+        )
 
     def _take_link(self, request: Request) -> None:
         """Makes the zygote of the request's environment the current one; starts it if it is not alive."""
@@ -310,10 +337,12 @@ class Worker:
         self._links[interpreter] = link
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
+        """Returns the result of a candidate with this failure, in wire form. wall: s."""
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
     def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:
+        """Returns the result of a candidate without a finding, whose process is gone. wall: s."""
         finding = Finding(candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=why)
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
@@ -325,22 +354,28 @@ def _charge_failure(results: list[HostResult], cpu: float, wall: float) -> list[
     charged = failing or list(range(len(results)))
     for i in charged:
         result = results[i]
-        more = Cost() if result.finding.outcome is Outcome.LOST else Cost(core_seconds=cpu / len(charged))
+        cost = result.cost
+        if result.finding.outcome is not Outcome.LOST:
+            cost = cost + Cost(core_seconds=cpu / len(charged))
         seconds = result.wall_seconds + wall / len(charged)
-        results[i] = replace(result, cost=result.cost + more, wall_seconds=seconds)
+        results[i] = replace(result, cost=cost, wall_seconds=seconds)
     return results
 
 
 def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
     """Returns the results with CPU and wall time of the call divided in proportion to `Finding.share`."""
-    whole = sum(result.finding.share for result in results)
+    total_share = sum(result.finding.share for result in results)
     wall = sum(result.wall_seconds for result in results)
-    own = sum(result.wall_seconds if result.own_seconds is None else result.own_seconds for result in results)
-    parts = [result.finding.share / whole for result in results]
-    return [
-        replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=own * part)
-        for result, part in zip(results, parts, strict=True)
-    ]
+    all_own_seconds = []
+    for result in results:
+        all_own_seconds.append(result.wall_seconds if result.own_seconds is None else result.own_seconds)
+    own = sum(all_own_seconds)
+    weighted_results = []
+    for result in results:
+        part = result.finding.share / total_share
+        cost = Cost(core_seconds=cpu * part)
+        weighted_results.append(replace(result, cost=cost, wall_seconds=wall * part, own_seconds=own * part))
+    return weighted_results
 
 
 def _share(cpu: float, results: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
@@ -350,7 +385,7 @@ def _share(cpu: float, results: list[HostResult], failed: HostResult | None = No
     if failed is not None:
         results = [*results, failed]
         claims = [*claims, max(0.0, cpu - sum(claims))]
-    if not sum(claims):
+    if not sum(claims):  # without any claim the parts are equal
         claims = [1.0] * len(claims)
     scale = cpu / sum(claims)
     return [

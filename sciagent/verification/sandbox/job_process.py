@@ -1,4 +1,7 @@
-"""The process of one job, forked by the zygote: it verifies a batch and sends each finding at once."""
+"""The process of one job: it verifies a batch and sends each finding at once.
+
+The zygote, a warm process with the verifiers' modules, forks this process as its child.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,7 @@ def run(job: Job, kind: type[Verifier[Any]], zygote: socket.socket, work: Path, 
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], work: Path, send: _Sender) -> None:
+    """Sends a finding for each candidate, and `done` unless a candidate fails."""
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
@@ -67,8 +71,10 @@ def _verify(job: Job, kind: type[Verifier[Any]], work: Path, send: _Sender) -> N
         send.last(_fault(job.candidates[0].key, error))
         return
     groups = [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]
-    if all(_verify_group(job, verifier, declared, group, work, send) for group in groups):
-        send.message({"done": True})
+    for group in groups:
+        if not _verify_group(job, verifier, declared, group, work, send):
+            return
+    send.message({"done": True})
 
 
 def _verify_group(
@@ -98,7 +104,8 @@ def _verify_group(
                 memory_mb = job.limits.memory_mb
                 context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, threads, memory_mb)
                 findings = iter(verifier.verify(accepted, context))
-            finding = _checked(next(findings, None), declared)
+            next_finding = next(findings, None)
+            finding = _checked(next_finding, declared)
         except _BadFindingError as error:
             send.last(_bad(sent.key, str(error)))
             return False
@@ -111,11 +118,17 @@ def _verify_group(
         except JSON_ERRORS as error:
             send.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
             return False
-    with contextlib.suppress(Exception):  # each candidate has its finding already
-        surplus = None if findings is None else next(findings, None)
-        if surplus is not None:
-            send.finding(surplus)  # the zygote rejects it
+    if findings is not None:
+        _report_surplus(findings, send)
     return True
+
+
+def _report_surplus(findings: Iterator[Finding], send: _Sender) -> None:
+    """Sends a finding that is left after the last candidate; the zygote rejects it. An error is ignored."""
+    with contextlib.suppress(Exception):
+        surplus = next(findings, None)
+        if surplus is not None:
+            send.finding(surplus)
 
 
 class _BadFindingError(Exception):
@@ -150,7 +163,7 @@ class _Context(Context):
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
     """Returns the candidate if the verifier accepts it, else the finding with the reason."""
-    doing = ""  # the method of the verifier that is being called; empty if none is
+    doing = ""  # name of the verifier's method that runs; empty if none does
     try:
         if not verifier.takes(sent.kind):
             return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
@@ -169,10 +182,12 @@ def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
 
 
 def _refused(key: str, reason: Reason, detail: str) -> Finding:
+    """Returns the finding that the verifier refuses the candidate."""
     return Finding(key, Outcome.REFUSED, reason=reason, detail=detail)
 
 
 def _bad(key: str, detail: str) -> Finding:
+    """Returns the failure of a verifier that gave an invalid finding."""
     return Finding(key, Outcome.CRASHED, reason=Reason.BAD_RESULT, detail=detail)
 
 
@@ -242,7 +257,7 @@ class _Sender:
         cpu_of_finding = used_cpu - self._sent_cpu
         self.message({"finding": finding_to_wire(finding), "cpu": cpu_of_finding, "waits": waits, **more})
         self._sent_cpu = used_cpu
-        if waits and not self._zygote.recv(1):
+        if waits and not self._zygote.recv(1):  # the zygote has closed the socket
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:

@@ -22,19 +22,19 @@ from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text import MAX_TEXT, clean
 
-MAX_LINE = 1 << 20
-MAX_MEASURED = 256
+MAX_LINE = 1 << 20  # bytes of a message
+MAX_MEASURED = 256  # rows, and levels, of a finding
 MAX_DIAGNOSTICS = 64 << 10  # characters as JSON
-MAX_DEPTH = 8
+MAX_DEPTH = 8  # levels of nesting in the diagnostics
 MAX_VERSIONS = 32
 MAX_ARTIFACTS = 32
-MAX_ARTIFACT_BYTES = 512 << 20
+MAX_ARTIFACT_BYTES = 512 << 20  # of one file
 
 E = TypeVar("E", bound=StrEnum)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-_OPTIONAL = {"spent", "share", "versions"}  # few verifiers count cost, share calls or know versions themselves
+_OPTIONAL = {"spent", "share", "versions"}  # left out where a verifier does not state them
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class Job:
 
     def to_wire(self) -> Mapping[str, Any]:
         """Returns the fields as a JSON object."""
-        return {**vars(self), "candidates": list(map(vars, self.candidates)), "limits": vars(self.limits)}
+        candidates = [vars(candidate) for candidate in self.candidates]
+        return {**vars(self), "candidates": candidates, "limits": vars(self.limits)}
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Job:
@@ -114,6 +115,7 @@ def dumps(message: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
+    """Returns a NumPy scalar or array as numbers and lists. Raises TypeError for any other object."""
     tolist = getattr(value, "tolist", None)
     if callable(tolist):
         return tolist()
@@ -137,6 +139,7 @@ def loads(line: bytes) -> Mapping[str, Any]:
 
 
 def _refuse_constant(name: str) -> float:
+    """Raises WireError for NaN and Infinity, which the JSON reader would take."""
     raise WireError(f"{name} is not a finite number")
 
 
@@ -149,7 +152,7 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
         q = m.quantity
         level = levels.setdefault(m.level, len(levels))
         measured.append([m.property, level, q.value, q.unit, q.uncertainty, q.censoring, q.n, q.as_typed])
-    return {
+    message: dict[str, Any] = {
         "candidate_key": finding.candidate_key,
         "outcome": finding.outcome,
         "reason": finding.reason,
@@ -158,10 +161,14 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
         "measured": measured,
         "levels": [list(astuple(level)) for level in levels],
         "artifacts": [asdict(a) for a in finding.artifacts],
-        **({} if finding.spent is None else {"spent": dict(finding.spent)}),
-        **({} if finding.share == 1.0 else {"share": finding.share}),
-        **({"versions": dict(finding.versions)} if finding.versions else {}),
     }
+    if finding.spent is not None:
+        message["spent"] = dict(finding.spent)
+    if finding.share != 1.0:
+        message["share"] = finding.share
+    if finding.versions:
+        message["versions"] = dict(finding.versions)
+    return message
 
 
 def finding_from_wire(data: object, key: str) -> Finding:
@@ -194,6 +201,7 @@ def finding_from_wire(data: object, key: str) -> Finding:
 
 
 def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
+    """Returns the measured properties of a finding. Raises WireError if one is invalid or measured twice."""
     known = [_level(texts) for texts in _list(levels, "levels", MAX_MEASURED)]
     if len(set(known)) < len(known):
         raise WireError("a level stands there twice")
@@ -204,12 +212,14 @@ def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
 
 
 def _level(texts: object) -> Level:
+    """Returns the level from the texts of its fields. Raises WireError."""
     if not isinstance(texts, list) or len(texts) != 5:
         raise WireError("a level is not five texts")
     return Level(*(_text(text, "level", 200) for text in texts))
 
 
 def _measured(row: object, levels: Sequence[Level]) -> Measured:
+    """Returns the property in a row of `finding_to_wire`. Raises WireError for an invalid row."""
     if not isinstance(row, list) or len(row) != 8:
         raise WireError("a measured property is not a list of eight")
     registry = properties()
@@ -267,7 +277,9 @@ def _diagnostics(value: Any, depth: int) -> Any:
         return [_diagnostics(v, depth - 1) for v in value]
     if isinstance(value, str):
         return clean(value, MAX_DIAGNOSTICS)
-    return value if value is None or isinstance(value, bool) else _number(value, "diagnostics")
+    if value is None or isinstance(value, bool):
+        return value
+    return _number(value, "diagnostics")
 
 
 def _list(value: object, what: str, limit: int) -> list[Any]:

@@ -1,4 +1,7 @@
-"""The zygote's socket to its driver, and its supervision of one child: wall time, memory, messages and exit status."""
+"""The zygote's socket to its driver, and its supervision of one child: wall time, memory, messages and exit status.
+
+The driver is the process that wants findings. The zygote is a warm process that forks a child for each job.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,9 @@ from sciagent.verification.sandbox.messages import (
     loads,
 )
 
-POLL_SECONDS = 0.08
+POLL_SECONDS = 0.08  # time between two checks of the limits
 NAP_SECONDS = 0.02  # findings of a batch are read together, since one wake-up costs as much as a fast verification
-ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
+ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})  # the keys of a message with a finding
 FAREWELL_SECONDS = 5.0  # time between the last finding and `done`
 LEAVE_SECONDS = 0.05  # time between `done` and the end of the process, after which it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; a larger file is emptied
@@ -83,9 +86,14 @@ class Control:
                 self._buffer += chunk
             raise DriverGoneError
         *lines, self._buffer = self._buffer.split(b"\n")
-        messages = [json.loads(line) for line in lines]
-        self.cancelled.update(message["cancel"] for message in messages if "cancel" in message)
-        return [Job.from_wire(message) for message in messages if "cancel" not in message]
+        jobs = []
+        for line in lines:
+            message = json.loads(line)
+            if "cancel" in message:
+                self.cancelled.add(message["cancel"])
+            else:
+                jobs.append(Job.from_wire(message))
+        return jobs
 
     def check(self) -> None:
         """Raises DriverGoneError if the driver has ended; a fork of it may still hold the socket open."""
@@ -137,18 +145,23 @@ class Watch:
         self._temporary = folder / "tmp"
         self._work = self._home / "work"
         self._output = self._home / "output"
-        self._socket, self._theirs = socket.socketpair()
-        self._pid = -1
+        self._socket, self._child_socket = socket.socketpair()
+        self._pid = -1  # of the child; -1 before it starts
         self._pidfd = -1
         self._buffer = b""
-        self._taken: list[tuple[bytes, dict[str, Any]]] = []
-        # Until this time the child's messages are left unread, so that several are read together.
-        self._awake = 0.0
-        self._deaf = False
-        self._finished = False
-        self._done = False
-        self._turn = time.monotonic()
-        self._looked = self._turn
+        self._unsent: list[tuple[bytes, dict[str, Any]]] = []
+        """The lines with findings that the driver has not got yet, each with its event's further fields."""
+        self._nap_end = 0.0
+        """Time until which the child's messages are left unread, so that several are read together."""
+        self._is_socket_at_end = False
+        self._is_finished = False
+        """Whether the job has ended, by `done`, by a failure or by a finding that is the child's last."""
+        self._has_sent_done = False
+        """Whether the child itself has said that the batch is done."""
+        self._turn_began = time.monotonic()
+        """Time at which the current candidate's turn began."""
+        self._limits_checked = self._turn_began
+        """Time at which memory and output were last checked."""
 
     def run(self, kind: type[Verifier[Any]]) -> Mapping[str, Any]:
         """Verifies the job in a child and kills all its descendants. Returns `failure`, `index`, `wall`, and `cpu`, the
@@ -159,8 +172,8 @@ class Watch:
         self._temporary.mkdir(exist_ok=True)
         try:
             self._start(kind)
-            self._until_end()
-            if self._done:  # waiting for the child to end takes less time than to find and kill it
+            self._supervise()
+            if self._has_sent_done:  # waiting for the child to end takes less time than to find and kill it
                 process_trees.readable([self._pidfd], LEAVE_SECONDS)
         except Cancelled:
             self._fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
@@ -184,42 +197,43 @@ class Watch:
             process_trees.die_with(zygote)
             self._driver.close()
             self._socket.close()
-            job_process.run(self._job, kind, self._theirs, self._work, self._output, base_size)
+            job_process.run(self._job, kind, self._child_socket, self._work, self._output, base_size)
 
         self._pid = os.fork()
         if not self._pid:
             process_trees.run_and_exit(work)
-        self._theirs.close()
+        self._child_socket.close()
         self._pidfd = os.pidfd_open(self._pid)
 
-    def _until_end(self) -> None:
+    def _supervise(self) -> None:
         """Reads messages and checks limits until the batch is done or fails. Raises Cancelled and DriverGoneError."""
-        while not self._finished:
+        while not self._is_finished:
             limit = self._limit()
-            seconds_left = self._turn + limit - time.monotonic()
-            nap_seconds = self._awake - time.monotonic()
-            napping = 0 < nap_seconds < seconds_left
+            seconds_left = self._turn_began + limit - time.monotonic()
+            nap_seconds = self._nap_end - time.monotonic()
+            is_napping = 0 < nap_seconds < seconds_left
             fds = [self._driver.fd, self._pidfd]
-            if not (self._deaf or napping):
+            if not (self._is_socket_at_end or is_napping):
                 fds.append(self._socket.fileno())
-            wait_seconds = nap_seconds if napping else max(0.0, min(seconds_left, POLL_SECONDS))
+            wait_seconds = nap_seconds if is_napping else max(0.0, min(seconds_left, POLL_SECONDS))
             ready = process_trees.readable(fds, wait_seconds)
-            self.wall = time.monotonic() - self._turn
+            self.wall = time.monotonic() - self._turn_began
             if self._driver.fd in ready:
                 self._driver.read()
             if self._job.number in self._driver.cancelled:
                 raise Cancelled
             if self._socket.fileno() in ready:
                 self._listen()
-            elif self._pidfd in ready and napping:  # the child has ended; its last messages are read first
-                self._awake = 0.0
+            elif self._pidfd in ready and is_napping:  # the child has ended; its last messages are read first
+                self._nap_end = 0.0
             elif self._pidfd in ready:
                 self._ended()
             elif seconds_left <= 0:
                 self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
             # Not during a nap: findings sent meanwhile are unread, so the wrong candidate would be blamed.
-            if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
-                self._look()
+            is_check_due = time.monotonic() - self._limits_checked >= POLL_SECONDS
+            if is_check_due and not (is_napping or self._is_finished):
+                self._check_limits()
 
     def _limit(self) -> float:
         """Returns the time limit for the child's next message, s."""
@@ -230,11 +244,11 @@ class Watch:
 
     def _fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
         """Ends the job with a failure of the current candidate; after the last finding there is no failure."""
-        self._finished = True
+        self._is_finished = True
         if self.index < len(self._job.candidates):
             self.failure = failure(self._job.candidates[self.index].key, outcome, reason, detail)
 
-    def _look(self) -> None:
+    def _check_limits(self) -> None:
         """Checks the driver, the memory of the processes and the size of the output. Raises DriverGoneError."""
         self._driver.check()
         limit = self._job.limits.memory_mb
@@ -244,22 +258,28 @@ class Watch:
         with contextlib.suppress(OSError):
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
-        self._looked = time.monotonic()
+        self._limits_checked = time.monotonic()
 
     def _ended(self) -> None:
         """Reaps the child, which ended without its last messages, and ends the job with a failure."""
-        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        if status < 0:
-            tail = self._tail()
-            if -status == signal.SIGABRT and any(word in tail for word in ("bad_alloc", "annot allocate memory")):
-                self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
-            else:
-                name = signal.Signals(-status).name if -status in set(signal.Signals) else "real-time"
-                self._fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {-status} ({name})")
+        _, wait_status = os.waitpid(self._pid, 0)
+        status = os.waitstatus_to_exitcode(wait_status)
+        if status < 0:  # ended by the signal -status
+            self._ended_by_signal(-status)
         elif status:
             self._fail(Outcome.CRASHED, Reason.EXCEPTION, f"exit status {status} without a finding")
         else:
             self._fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
+
+    def _ended_by_signal(self, number: int) -> None:
+        """Ends the job with the failure of a child that a signal ended."""
+        tail = self._tail()
+        names_memory = "bad_alloc" in tail or "annot allocate memory" in tail  # texts of C++ and of the system
+        if number == signal.SIGABRT and names_memory:
+            self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
+            return
+        name = signal.Signals(number).name if number in set(signal.Signals) else "real-time"
+        self._fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {number} ({name})")
 
     def _listen(self) -> None:
         """Reads the child's messages and sends the findings among them to the driver."""
@@ -267,12 +287,12 @@ class Watch:
             chunk = self._socket.recv(COPY_BYTES)
         except ConnectionError:  # the child ended without reading an acknowledgement
             chunk = b""
-        self._deaf = not chunk
+        self._is_socket_at_end = not chunk
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         try:
             for line in lines:
-                if not self._finished:
-                    self._take(line)
+                if not self._is_finished:
+                    self._handle(line)
             if len(self._buffer) > MAX_LINE:
                 raise WireError(f"a message of more than {MAX_LINE} bytes")
         except WireError as error:
@@ -281,13 +301,14 @@ class Watch:
         finally:
             self._pass_on()
 
-    def _take(self, line: bytes) -> None:
+    def _handle(self, line: bytes) -> None:
         """Handles one message of the child. Raises WireError for an invalid or unexpected message."""
         message = loads(line)
-        if message == {"done": True} and self.index == len(self._job.candidates):
-            self._finished = True
-            self._done = True
-        elif self.index == len(self._job.candidates):
+        is_after_last = self.index == len(self._job.candidates)
+        if is_after_last and message == {"done": True}:
+            self._is_finished = True
+            self._has_sent_done = True
+        elif is_after_last:
             raise WireError("more findings than candidates")
         else:
             _check_envelope(message)
@@ -295,9 +316,9 @@ class Watch:
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
             took = _seconds(message.get("took"))
             cpu = _seconds(message.get("cpu"))
-            self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))
+            self._unsent.append((line, {"files": files, "took": took, "cpu": cpu}))
             self.index += 1
-            self._finished = message.get("stop") is True
+            self._is_finished = message.get("stop") is True
             if message.get("waits") is True:
                 self._pass_on()
                 with contextlib.suppress(OSError):
@@ -306,21 +327,21 @@ class Watch:
     def _pass_on(self) -> None:
         """Sends the received findings to the driver. They share the time since the turn began, in the ratio that the
         child claims."""
-        if not self._taken:
+        if not self._unsent:
             return
         now = time.monotonic()
-        wall = now - self._turn
-        claimed = sum(finding["took"] for _, finding in self._taken)
-        for _, finding in self._taken:
-            if claimed:
-                finding["wall"] = wall * finding["took"] / claimed
+        wall = now - self._turn_began
+        claimed_seconds = sum(fields["took"] for _, fields in self._unsent)
+        for _, fields in self._unsent:
+            if claimed_seconds:
+                fields["wall"] = wall * fields["took"] / claimed_seconds
             else:
-                finding["wall"] = wall / len(self._taken)
-            finding["took"] = min(finding["took"] or finding["wall"], finding["wall"])
-        self._driver.pass_on(self._taken)
-        self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
-        self._taken = []
-        self._turn = now
+                fields["wall"] = wall / len(self._unsent)
+            fields["took"] = min(fields["took"] or fields["wall"], fields["wall"])
+        self._driver.pass_on(self._unsent)
+        self._nap_end = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
+        self._unsent = []
+        self._turn_began = now
         self.wall = 0.0
 
     def _tail(self) -> str:

@@ -209,7 +209,8 @@ def compute(
     made_valence = {symbol: electrons for symbol, electrons in (valence or {}).items() if symbol in atoms.symbols}
     all_valence = {**VALENCE, **made_valence}
     n_electrons = sum(all_valence.get(symbol, 0) for symbol in atoms.symbols)
-    n_occupied = math.ceil((n_electrons + sum(map(abs, first_moments))) / 2)  # of the spin with more electrons
+    n_unpaired = sum(abs(moment) for moment in first_moments)
+    n_occupied = math.ceil((n_electrons + n_unpaired) / 2)  # of the spin with more electrons
     request = {
         "numbers": [int(z) for z in atoms.numbers],
         "cell": atoms.cell.array.tolist(),
@@ -265,8 +266,9 @@ def bands_of(
             sets = [_band_set(result[name]) for name in ("mesh", "path") if name in result]
         is_restarted = bool(result["is_restarted"])
         n_mesh = int(result["n_mesh"])
-        is_finite = all(map(math.isfinite, (energy, electrons, moment)))
-        if not is_finite or not all(np.isfinite(bands.eigenvalues).all() for bands in sets):
+        has_finite_values = all(math.isfinite(value) for value in (energy, electrons, moment))
+        has_finite_bands = all(np.isfinite(bands.eigenvalues).all() for bands in sets)
+        if not has_finite_values or not has_finite_bands:
             raise failure(Reason.NOT_FINITE, "the energy, the moment or an eigenvalue is NaN or infinite")
         gap = gap_of(sets, electrons, moment) if has_bands else None
     except (KeyError, TypeError, ValueError) as error:

@@ -139,14 +139,9 @@ class Layers:
             angles = model.angle_embedding(model.angle_basis_expansion.fourier_expansion(torch.acos(cosines)))
             # `near`: the bonds that belong to an angle; `places`: rows of the left and right bonds of angles in `near`
             near, places = torch.unique(torch.stack([graph.left, graph.right]), return_inverse=True)
-            near_weights = model.bond_weights_bg(radial.rbf_expansion_bg(lengths.index_select(0, near)))
-            left_weights = near_weights.index_select(0, places[0])
-            right_weights = near_weights.index_select(0, places[1])
-            corner_weights = left_weights * right_weights
-            corner_weights = corner_weights * graph.angle_counts[:, None]
-        for number, (atom_layer, bond_layer, angle_layer) in enumerate(
-            zip(self.atoms, self.bonds, self.angles, strict=True)
-        ):
+            corner_weights = self._corner_weights(graph, lengths.index_select(0, near), places)
+        convolutions = zip(self.atoms, self.bonds, self.angles, strict=True)
+        for number, (atom_layer, bond_layer, angle_layer) in enumerate(convolutions):
             messages = atom_layer((atoms, graph.first), (bonds, graph.bond_of), (atoms, graph.second)) * pair_weights
             atoms = _updated(model.atom_conv_layers[number], atoms, messages, graph.first, "atom_norm")
             if not has_angles or bond_layer is None:
@@ -163,6 +158,16 @@ class Layers:
             if original.angle_norm is not None:
                 angles = original.angle_norm(angles)
         return self._cell_energies(graph, atoms)
+
+    def _corner_weights(self, graph: KindGraph, near_lengths: Tensor, places: Tensor) -> Tensor:
+        """Returns the weights of the messages over angles, (angles, width): the product of the two bonds' weights.
+
+        near_lengths: lengths of the bonds that belong to an angle, angstrom. places: (2, angles) rows in them."""
+        near_weights = self.model.bond_weights_bg(self.model.bond_basis_expansion.rbf_expansion_bg(near_lengths))
+        left_weights = near_weights.index_select(0, places[0])
+        right_weights = near_weights.index_select(0, places[1])
+        weights: Tensor = left_weights * right_weights
+        return weights * graph.angle_counts[:, None]
 
     def _cell_energies(self, graph: KindGraph, atoms: Tensor) -> Tensor:
         """Returns (cells,) energies, including the reference energies of the elements, from the features of atoms."""

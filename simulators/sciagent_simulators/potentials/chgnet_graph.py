@@ -231,9 +231,10 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
     pair_owners = graph.owners[graph.first]
     length_classes = _classes(graph.lengths[graph.pair_of], pair_owners[graph.pair_of])
     angle_classes = _classes(np.arccos(np.clip(graph.cosines, -1, 1)), pair_owners[graph.left])
-    corners = _random(angle_classes, 1)
-    atoms = _random(graph.numbers + 1000 * graph.owners, 2)
-    bonds = _random(length_classes, 3)
+    corners = _random(angle_classes, salt=1)
+    numbers_by_cell = graph.numbers + 1000 * graph.owners  # atomic numbers are below 1000, so cells stay apart
+    atoms = _random(numbers_by_cell, salt=2)
+    bonds = _random(length_classes, salt=3)
     n_atoms = len(atoms)
     n_bonds = len(bonds)
     centre = graph.first[graph.left]

@@ -77,9 +77,9 @@ def element(symbol: str) -> Any:
         return _prototype(PROTOTYPE_OF[symbol], symbol)
     from ase.build import bulk
 
-    lattice, a = LATTICES.get(symbol, (None, None))
+    lattice, lattice_constant = LATTICES.get(symbol, (None, None))  # None takes ASE's values
     try:
-        return AseAtomsAdaptor.get_structure(bulk(symbol, lattice, a=a))
+        return AseAtomsAdaptor.get_structure(bulk(symbol, lattice, a=lattice_constant))
     except ValueError as error:
         raise KeyError(symbol) from error
 
@@ -191,15 +191,15 @@ def known_phases(
     scale: the scale of the potential's energies; it also names own weights. systems: the elements of each system.
     binaries: whether decorated pairs of elements belong to the phases, besides the elements.
     """
-    wanted: dict[str, None] = {}  # the keys are an ordered set of elements, such as Na, and of pairs, such as Cl-Na
+    wanted_names: list[str] = []  # of elements, such as Na, and of pairs, such as Cl-Na
     for system in systems:
-        wanted.update(dict.fromkeys(sorted(system)))
+        wanted_names.extend(sorted(system))
         if binaries:
-            wanted.update(dict.fromkeys("-".join(pair) for pair in _pairs(system)))
+            wanted_names.extend("-".join(pair) for pair in _pairs(system))
     folder = cache_folder() / "known_phases" / _folder(scale)
     phases_by_name: dict[str, list[Phase]] = {}
     missing: list[str] = []
-    for name in wanted:
+    for name in dict.fromkeys(wanted_names):  # each name once, in this order
         cached_phases = _read(folder / f"{name}.json")
         if cached_phases is None:
             missing.append(name)
@@ -209,7 +209,7 @@ def known_phases(
         relaxed = _relaxed(potential, missing)
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
-        phases_by_name |= relaxed
+        phases_by_name.update(relaxed)
     return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), scale)
 
 
@@ -254,8 +254,11 @@ def _mixture(
     from scipy.optimize import linprog
 
     total = sum(amounts.values())
-    shares = [[phase.get(symbol, 0.0) / sum(phase.values()) for phase in phases] for symbol in amounts]
-    solved = linprog(energies, A_eq=shares, b_eq=[n / total for n in amounts.values()], bounds=(0, None))
+    shares = []  # of each element in each phase
+    for symbol in amounts:
+        shares.append([phase.get(symbol, 0.0) / sum(phase.values()) for phase in phases])
+    shares_in_mixture = [n / total for n in amounts.values()]
+    solved = linprog(energies, A_eq=shares, b_eq=shares_in_mixture, bounds=(0, None))
     if not solved.success:
         raise SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, f"no hull: {solved.message}")
     return [float(share) for share in solved.x]
@@ -263,7 +266,8 @@ def _mixture(
 
 def _folder(scale: EnergyScale) -> str:
     """Returns the name of the cache's folder for this model, scale and recipe."""
-    return f"{scale.model}-{content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES])[:12]}"
+    recipe_hash = content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES])
+    return f"{scale.model}-{recipe_hash[:12]}"
 
 
 def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase]]:
@@ -276,7 +280,8 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
             starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
     phases_by_name: dict[str, list[Phase]] = {name: [] for name in names}
-    for (name, label, structure), relaxed in zip(starts, relax(potential, cells, FMAX, STEPS), strict=True):
+    all_relaxed = relax(potential, cells, FMAX, STEPS)
+    for (name, label, structure), relaxed in zip(starts, all_relaxed, strict=True):
         if relaxed.fault is None:
             composition = structure.composition
             phase_name = f"{label} {composition.reduced_formula}"

@@ -40,8 +40,9 @@ SHRINKAGE = 0.5  # factor of the time step after a step uphill
 
 MIN_HEIGHT = 1.0  # angstrom, of the cell above its faces
 MIN_VOLUME_RATIO = 0.25
+"""Volume over the first volume below which a relaxation is given up."""
 MAX_VOLUME_RATIO = 4.0
-"""Volumes over the first volume at which a relaxation is given up."""
+"""Volume over the first volume above which a relaxation is given up."""
 MAX_FORCE = 1e4  # eV/angstrom
 
 
@@ -144,8 +145,9 @@ class _Member:
         if self.velocity is None:
             self.velocity = np.zeros_like(forces)
         elif (forces * self.velocity).sum() > 0:  # downhill
-            along = forces / np.linalg.norm(forces) * np.linalg.norm(self.velocity)
-            self.velocity = (1 - self.mixing) * self.velocity + self.mixing * along
+            speed = np.linalg.norm(self.velocity)
+            along_forces = forces / np.linalg.norm(forces) * speed
+            self.velocity = (1 - self.mixing) * self.velocity + self.mixing * along_forces
             if self.downhill > STEPS_BEFORE_GROWTH:
                 self.time_step = min(self.time_step * GROWTH, MAX_TIME_STEP)
                 self.mixing *= MIXING_DECAY
@@ -157,7 +159,8 @@ class _Member:
             self.time_step *= SHRINKAGE
         self.velocity = self.velocity + self.time_step * forces
         move = self.time_step * self.velocity
-        move *= min(1.0, MAX_STEP / max(float(np.linalg.norm(move)), 1e-300))
+        length = max(float(np.linalg.norm(move)), 1e-300)  # no division by 0
+        move *= min(1.0, MAX_STEP / length)
         self._move(move)
 
     def _move(self, move: Numbers) -> None:
@@ -214,7 +217,7 @@ def relax(
         active = [m for m in active if m.fault is None and m.fmax > fmax and m.steps < steps]
         for member in active:
             member.step()
-        active = [member for member in active if member.fault is None]
+        active = [member for member in active if member.fault is None]  # a step may have set a fault
     return [member.result(fmax) for member in members]
 
 
@@ -256,6 +259,7 @@ def volume(cell: NDArray[np.float64]) -> float:
 
 
 def _cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
+    """Returns the vector product."""
     return u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]
 
 
@@ -309,8 +313,12 @@ def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
     e = np.asarray(energies, dtype=float)
     curve = np.polynomial.Polynomial.fit(v ** (-2 / 3), e, 3)  # x = V^(-2/3)
     roots = np.asarray(curve.deriv().roots(), dtype=complex)
-    positive_roots = [float(x) for x in roots[np.abs(roots.imag) < 1e-12].real if x > 0]
-    minima = [x for x in positive_roots if v.min() <= x**-1.5 <= v.max() and float(curve.deriv(2)(x)) > 0]
+    real_roots = roots[np.abs(roots.imag) < 1e-12].real
+    minima = []
+    for x in (float(root) for root in real_roots if root > 0):
+        is_among_volumes = v.min() <= x**-1.5 <= v.max()
+        if is_among_volumes and float(curve.deriv(2)(x)) > 0:
+            minima.append(x)
     if not minima:
         raise SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no minimum among the volumes")
     x = minima[0]

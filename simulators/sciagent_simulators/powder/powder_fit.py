@@ -71,7 +71,7 @@ def peaks_of(reflections: Reflections, lines: tuple[SpectralLine, ...], paramete
     spacing = reflections.spacing * parameters.cell
     sine = np.concatenate([line.wavelength / 2 / spacing for line in lines])
     strength = np.concatenate([line.weight * reflections.strength for line in lines])
-    is_below_limit = sine < np.sin(np.radians(89.5))
+    is_below_limit = sine < np.sin(np.radians(89.5))  # theta, half of 179 degrees
     theta = np.arcsin(sine[is_below_limit])
     two_theta = np.degrees(2 * theta)
     # (sin(theta)/wavelength)^2 = (1/(2 d))^2 is the same for all lines
@@ -161,15 +161,17 @@ SEARCH_WIDTHS = (0.08, 0.2, 0.5)
 N_SEARCHED = 100
 """Number of strongest reflections that the search looks at."""
 CELL_STEP = 5e-4
+"""Step of the search for the factor of the cell lengths."""
 ZERO_STEP = 0.05
-"""Steps of the search, for the factor of the cell lengths and for the zero shift in degrees."""
+"""Step of the search for the zero shift, in degrees."""
 MAX_STARTS = 2
 """Largest number of starts of the fit."""
 PROMISING_SHARE = 0.8
 """Share of the best estimated match that a place needs to be a start."""
 FIRST_STEPS = 4
+"""Largest number of steps from each start."""
 LAST_STEPS = 20
-"""Steps from each start, and from the best of them."""
+"""Largest number of steps that follow from the best point of the first steps."""
 HOPELESS_MATCH = 0.3
 """Match after the first steps up to which the fit ends."""
 UNMOVED = ProfileParameters(cell=1.0, zero=0.0, width=0.1, slope=0.0, lorentz=0.0, displacement=0.5)
@@ -293,7 +295,7 @@ class _Problem:
         width: full width of the Gauss function at half maximum, degrees."""
         grid = self.measured.two_theta
         net = self.measured.net
-        n = int(np.ceil(2.5 * width / self.measured.step))
+        n = int(np.ceil(2.5 * width / self.measured.step))  # points of the kernel on each side of its centre
         u = np.arange(-n, n + 1) * self.measured.step / width
         kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
         peaks = peaks_of(reflections, self.lines, UNMOVED._replace(width=width))
@@ -304,7 +306,7 @@ class _Problem:
     def improved(self, vector: Array, steps: int) -> _State:
         """Returns the point after at most so many damped Gauss-Newton steps, each of which raises the match."""
         low, high = self.bounds
-        damping = 1e-2
+        damping = 1e-2  # added to the diagonal of the curvature, relative to it
         match = self._match(vector)
         last_gain = 1.0  # large, so that the fit does not end after its first step
         for _ in range(steps):
@@ -314,7 +316,7 @@ class _Problem:
             is_free = ~(leaves_low | leaves_high) & (np.diag(curvature) > 0)
             if not is_free.any():
                 break
-            for _ in range(4):
+            for _ in range(4):  # with ten times the damping each time
                 damped = curvature[np.ix_(is_free, is_free)]
                 damped = damped + np.diag(damping * np.diag(damped))
                 step = np.zeros(len(vector))
@@ -371,7 +373,8 @@ class _Problem:
         net = self.measured.net
         error = self.measured.error
         computed = self._computed(state.vector)
-        computed *= float(net @ computed) / float(computed @ computed)
+        height = float(net @ computed) / float(computed @ computed)
+        computed *= height
         rwp = float(np.linalg.norm((net - computed) / error) / np.linalg.norm(net / error))
         low, high = self.bounds
         at_limit = []
@@ -398,7 +401,8 @@ def unexplained(net: Array, computed: Array, error: Array, width: float) -> floa
 
     net: measured intensities without the background. width: width of a peak, in grid points. The intensities are
     averaged over half of it, so that noise does not count as area. Without significant area the share is 1."""
-    n = max(1, round(width / 2)) // 2 * 2 + 1  # odd
+    half_width = max(1, round(width / 2))
+    n = half_width // 2 * 2 + 1  # number of points that are averaged, odd
     noise = SIGNIFICANT * np.sqrt(smoothed(error**2, n) / n)
     measured = smoothed(net, n)
     missing = smoothed(net - computed, n)

@@ -151,13 +151,14 @@ def _orbitals(text: str, what: str) -> list[float]:
 
 
 GAUSSIAN_SCF = ScfProgram(
-    GAUSSIAN,
-    "molecule.gjf",
-    input_text,
-    result,
-    REASONS,
+    program=GAUSSIAN,
+    file="molecule.gjf",
+    input_text=input_text,
+    result=result,
+    reasons=REASONS,
     normal="Normal termination of Gaussian",
     relaxed="Stationary point found",
+    # energies of Moller-Plesset, coupled-cluster and excited-state methods
     beyond=r"EUMP2 =|^ E2\(.*\) = |CCSD\(?T?\)?= |Total Energy, E\(",
     reads_stdin=True,
 )

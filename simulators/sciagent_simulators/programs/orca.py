@@ -140,12 +140,13 @@ def _last(expression: str, text: str) -> float | None:
 
 
 ORCA_SCF = ScfProgram(
-    ORCA,
-    "molecule.inp",
-    input_text,
-    result,
-    REASONS,
+    program=ORCA,
+    file="molecule.inp",
+    input_text=input_text,
+    result=result,
+    reasons=REASONS,
     normal="ORCA TERMINATED NORMALLY",
     relaxed="THE OPTIMIZATION HAS CONVERGED",
+    # energies of Moller-Plesset, coupled-cluster and excited-state methods
     beyond=r"MP2 TOTAL ENERGY|^E\((CCSD|TOT|MP3)\)|TD-DFT.{0,20} EXCITED STATES",
 )

@@ -170,7 +170,7 @@ class ScfProgram:
     relaxed: str
     """The text that states a converged relaxation."""
     beyond: str
-    """Regular expression for energies beyond the self-consistent field, which are not read."""
+    """Regular expression for energies of methods beyond the self-consistent field; an output with one is refused."""
     reads_stdin: bool = False
     """Whether the input file is the standard input; otherwise it is the argument."""
 
@@ -197,9 +197,9 @@ def read(kind: ScfProgram, output: ProgramOutput, asked: Geometry, relax: bool) 
     needed_texts = [kind.normal]
     if relax:
         needed_texts.append(kind.relaxed)
-    for needed in needed_texts:
-        if output.status or needed not in output.text:
-            raise failed(output, kind.reasons, f'"{needed}" is missing')
+    for needed_text in needed_texts:
+        if output.status or needed_text not in output.text:
+            raise failed(output, kind.reasons, f'"{needed_text}" is missing')
     if re.search(kind.beyond, output.text, re.MULTILINE):
         raise failure(Reason.BAD_RESULT, "the output has an energy beyond the self-consistent field, which is not read")
     result = kind.result(output.text)

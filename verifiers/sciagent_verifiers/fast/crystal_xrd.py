@@ -45,7 +45,7 @@ CONDITIONS = {
     "zero_tolerance": "zero within",
     "background_window": "background",
 }
-"""Words of the settings that belong to the level where they are not the defaults."""
+"""{setting: its word in the conditions of the level}. A setting is stated there if it is not the default."""
 WavelengthName = Literal[
     "CrKa", "CrKa1", "FeKa", "FeKa1", "CoKa", "CoKa1", "CuKa", "CuKa1", "MoKa", "MoKa1", "AgKa", "AgKa1"
 ]
@@ -89,8 +89,10 @@ class CrystalXrdSettings(Settings):
     def _measured(self, info: ValidationInfo) -> CrystalXrdSettings:
         """Refuses a file that is no pattern, and a range without points, when a campaign file is read."""
         is_campaign_file = (info.context or {}).get("base") is not None
-        if is_campaign_file and (fault := _fault(self.pattern, self.two_theta_min, self.two_theta_max)):
-            raise ValueError(fault)
+        if is_campaign_file:
+            fault = _fault(self.pattern, self.two_theta_min, self.two_theta_max)
+            if fault:
+                raise ValueError(fault)
         return self
 
 
@@ -138,10 +140,10 @@ class CrystalXrd(Verifier[Crystal]):
         return at(self.level, XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED)
 
     def prepare(self) -> None:
-        self._pattern  # noqa: B018  reads the file, or says what is wrong with it
+        self._require_pattern()
 
     def attach(self) -> None:
-        self._pattern  # noqa: B018
+        self._require_pattern()
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
         if candidate.kind != "crystal":
@@ -166,8 +168,13 @@ class CrystalXrd(Verifier[Crystal]):
         own = self.settings
         return _prepared(own.pattern, own.two_theta_min, own.two_theta_max, own.background_window)
 
+    def _require_pattern(self) -> PreparedPattern:
+        """Returns the measured pattern; the first call reads its file. Raises SimulatorError for a faulty file."""
+        return self._pattern
+
     def _finding(self, crystal: Crystal, context: Context) -> Finding:
-        if refusal := self.accepts(crystal):
+        refusal = self.accepts(crystal)
+        if refusal:
             return Finding(crystal.key, Outcome.REFUSED, (), refusal.reason, refusal.detail)
         lines = lines_of(self.settings.wavelength)
         grid = self._pattern.two_theta
@@ -177,12 +184,14 @@ class CrystalXrd(Verifier[Crystal]):
         limits = FitLimits(self.settings.cell_tolerance, self.settings.zero_tolerance)
         fitted = fit(self._pattern, reflections, lines, limits)
         if fitted is None:
-            values = {XRD_MATCH: 0.0, XRD_RWP: 1.0, XRD_UNEXPLAINED: 1.0}
-            return self._found(crystal, values, "no reflection of the crystal lies on a measured peak", {}, ())
+            values = {XRD_MATCH: 0.0, XRD_RWP: 1.0, XRD_UNEXPLAINED: 1.0}  # the worst values
+            detail = "no reflection of the crystal lies on a measured peak"
+            return self._measured_finding(crystal, values, detail, facts={}, artifacts=())
         values = {XRD_MATCH: fitted.match, XRD_RWP: fitted.rwp, XRD_UNEXPLAINED: fitted.unexplained}
         facts = {**fitted.parameters._asdict(), "at_limit": list(fitted.at_limit), "reflections": len(fitted.centres)}
         detail = f"at the limit of the fit: {', '.join(fitted.at_limit)}" if fitted.at_limit else ""
-        return self._found(crystal, values, detail, facts, (self._file(crystal, fitted, context),))
+        artifacts = (self._series_file(crystal, fitted, context),)
+        return self._measured_finding(crystal, values, detail, facts, artifacts)
 
     def _reflections(self, crystal: Crystal, wavelength: float, low: float, high: float) -> Reflections:
         try:
@@ -191,13 +200,14 @@ class CrystalXrd(Verifier[Crystal]):
             detail = f"no computed pattern: {type(error).__name__}: {error}"[:300]
             raise SimulatorError(Outcome.REFUSED, Reason.ELEMENT, detail) from error
 
-    def _file(self, crystal: Crystal, fitted: PowderFit, context: Context) -> ArtifactFile:
+    def _series_file(self, crystal: Crystal, fitted: PowderFit, context: Context) -> ArtifactFile:
+        """Writes the fitted and the measured pattern to a file, and returns it."""
         file = context.scratch / f"{crystal.key[:16]}-xrd.series.json"
         series = fitted_series(self._pattern, fitted, f"{crystal.formula} against {self.settings.pattern.name}")
         file.write_bytes(series.to_json())
         return ArtifactFile(file.name, str(file), MEDIA_TYPE)
 
-    def _found(
+    def _measured_finding(
         self,
         crystal: Crystal,
         values: Mapping[Property, float],

@@ -106,7 +106,7 @@ def _bridgehead_fault(mol: Any, rings: Sequence[Ring], multiple_bonds: Sequence[
     for i, ring in enumerate(rings):
         for other_ring in rings[:i]:
             shared = ring & other_ring
-            if len(shared) < 3:
+            if len(shared) < 3:  # no bridge between two heads
                 continue
             heads = [atom for atom in shared if _n_neighbours_among(mol, atom, shared) == 1]
             if len(heads) != 2:  # the rings share several paths
@@ -262,18 +262,20 @@ class MoleculeChecks(MoleculeVerifier):
         return self.glance(molecule, {m.property.name for m in self.measures})
 
     def glance(self, candidate: Molecule, names: Collection[str]) -> Finding:
-        if refusal := self.accepts(candidate):
+        refusal = self.accepts(candidate)
+        if refusal:
             return refused(candidate, refusal)
-        descriptors = functions()
+        functions_by_name = functions()
         mol = candidate.mol
         wanted = [m.property for m in self.measures if m.level is RDKIT and m.property.name in names]
-        values = {prop: float(descriptors[prop.name](mol)) for prop in wanted}
+        values = {prop: float(functions_by_name[prop.name](mol)) for prop in wanted}
         if self.settings.alerts and STRUCTURAL_ALERTS.name in names:
             catalogue = _catalogue(tuple(sorted(set(self.settings.alerts))))
             values[STRUCTURAL_ALERTS] = float(len(catalogue.GetMatches(mol)))
         return self.exact(candidate, values, {})
 
     def _by_counts(self, molecule: Molecule) -> Refusal | None:
+        """Returns the refusal by size, net charge or multiplicity, or None."""
         s = self.settings
         if molecule.heavy_atoms > s.max_heavy_atoms:
             return Refusal(Reason.TOO_LARGE, f"{molecule.heavy_atoms} heavy atoms; the limit is {s.max_heavy_atoms}")
@@ -286,6 +288,7 @@ class MoleculeChecks(MoleculeVerifier):
         return None
 
     def _by_atoms(self, mol: Any) -> Refusal | None:
+        """Returns the refusal by an atom's element, open valence or isotope, or None."""
         s = self.settings
         allows_hydrogen = "H" in s.elements
         for atom in atoms_of(mol):
@@ -301,6 +304,7 @@ class MoleculeChecks(MoleculeVerifier):
         return None
 
     def _by_graph(self, mol: Any) -> Refusal | None:
+        """Returns the refusal by rings, undefined stereo, patterns or alerts, or None."""
         s = self.settings
         rings = mol.GetRingInfo().AtomRings()
         if s.max_rings is not None and len(rings) > s.max_rings:
@@ -325,7 +329,8 @@ class MoleculeChecks(MoleculeVerifier):
             if not mol.HasSubstructMatch(_pattern(smarts)):
                 return Refusal(Reason.MISSING_PATTERN, f"lacks {smarts}")
         for name in s.refuse_alerts:
-            if entry := _catalogue((name,)).GetFirstMatch(mol):
+            entry = _catalogue((name,)).GetFirstMatch(mol)
+            if entry:
                 return Refusal(Reason.STRUCTURAL_ALERT, f"{name}: {entry.GetDescription()}")
         return None
 

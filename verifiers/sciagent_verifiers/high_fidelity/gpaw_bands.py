@@ -217,12 +217,18 @@ class BandsSettings(Settings):
 
     @property
     def level(self) -> Level:
-        started = [f"{symbol} {moment:g}" for symbol, moment in sorted((self.spin or {}).items()) if moment]
-        method = f"{FUNCTIONAL} spin({', '.join(started)})" if started else FUNCTIONAL
+        first_moments = sorted((self.spin or {}).items())
+        nonzero_moments = [f"{symbol} {moment:g}" for symbol, moment in first_moments if moment]
+        method = FUNCTIONAL
+        if nonzero_moments:
+            method += f" spin({', '.join(nonzero_moments)})"
         if self.semicore:
             method += f" semicore({', '.join(self.semicore)})"
-        basis = self.resolution.basis + (f" k({self.mesh:g})" if self.mesh else "")
-        return Level(method, basis, geometry=self.geometry.label if self.geometry else "")
+        basis = self.resolution.basis
+        if self.mesh:
+            basis += f" k({self.mesh:g})"
+        geometry = self.geometry.label if self.geometry else ""
+        return Level(method, basis, geometry=geometry)
 
 
 class GpawBands(Verifier[Crystal]):
@@ -246,7 +252,7 @@ class GpawBands(Verifier[Crystal]):
     mean squares of 0.0006 eV in the gap and 1e-5 eV in the energy, rounded up to 0.001 eV. Shifts of the origin are
     not in it. For a metal the error of the mesh, which is much larger, is added: 0.026 eV an atom and 0.14 Bohr
     magnetons a magnetic atom with the mesh of `standard`, and with that of `fast` 0.19 eV an atom, moments unknown
-    (`periodic.mesh_errors` names what was measured). That of a moment is not known where there is a gap. GPAW
+    (`periodic.k_points` names what was measured). That of a moment is not known where there is a gap. GPAW
     22.8 and 26.7 gave silicon energies within 1e-8 eV and gaps within 1 meV; other solids have not been compared
     (benchmarks/crystals/solids.py does).
 
@@ -301,13 +307,18 @@ class GpawBands(Verifier[Crystal]):
             return Refusal(Reason.CHARGE, f"{detail}, and `spin` sets moments")
         if candidate.n_atoms > self.settings.max_atoms:
             return Refusal(Reason.TOO_LARGE, f"{candidate.n_atoms} atoms; the limit is {self.settings.max_atoms}")
-        if unknown := sorted(set(candidate.species) - set(VALENCE)):
+        unknown = sorted(set(candidate.species) - set(VALENCE))
+        if unknown:
             return Refusal(Reason.MISSING_SETUP, f"GPAW has no PAW data for {', '.join(unknown)}")
-        if self.settings.geometry and (refusal := self.settings.geometry.refusal(candidate)):
-            return refusal
-        if self.settings.spin is None and (found := open_shells(candidate.formula)):
-            detail = f"open d or f shells: {', '.join(found)}; set `spin` for them"
-            return Refusal(Reason.ELEMENT, detail)
+        if self.settings.geometry:
+            refusal = self.settings.geometry.refusal(candidate)
+            if refusal:
+                return refusal
+        if self.settings.spin is None:
+            open_shell_elements = open_shells(candidate.formula)
+            if open_shell_elements:
+                detail = f"open d or f shells: {', '.join(open_shell_elements)}; set `spin` for them"
+                return Refusal(Reason.ELEMENT, detail)
         return None
 
     def cost(self, candidate: Crystal) -> Cost:
@@ -343,13 +354,13 @@ class GpawBands(Verifier[Crystal]):
         if self.settings.geometry:
             computed, facts = self.settings.geometry.relaxed(crystal, context.threads)
         name = f"{self.settings_hash[:12]}-{crystal.key[:16]}"
-        kept = context.checkpoint / name
-        kept.mkdir(parents=True, exist_ok=True)
+        checkpoint_folder = context.checkpoint / name
+        checkpoint_folder.mkdir(parents=True, exist_ok=True)
         bands = compute(
             ase_atoms(computed),
             self.settings.resolution,
             context.scratch / name,
-            kept,
+            checkpoint_folder,
             moments=self.settings.spin,
             valence=self.settings.valence,
             ranks=context.threads,
@@ -411,14 +422,17 @@ class GpawBands(Verifier[Crystal]):
 def _facts(bands: Bands) -> Mapping[str, Any]:
     """Returns the diagnostics of a calculation."""
     gap = bands.gap
+    n_mesh_points, n_line_points = bands.n_points
     facts: dict[str, Any] = {
-        "n_mesh_points": bands.n_points[0],
-        "n_line_points": bands.n_points[1],
+        "n_mesh_points": n_mesh_points,
+        "n_line_points": n_line_points,
         "is_restarted": bands.is_restarted,
     }
     if gap is not None:
-        facts |= {"is_metal": gap.is_metal, "direct_gap": gap.direct}
+        facts["is_metal"] = gap.is_metal
+        facts["direct_gap"] = gap.direct
         if not gap.is_metal:
-            facts |= {"valence_point": list(gap.valence_point), "conduction_point": list(gap.conduction_point)}
+            facts["valence_point"] = list(gap.valence_point)
+            facts["conduction_point"] = list(gap.conduction_point)
             facts["is_on_mesh"] = gap.is_on_mesh
     return facts

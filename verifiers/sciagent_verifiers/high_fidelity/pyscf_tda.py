@@ -82,9 +82,14 @@ class PyscfTda(DensityFunctional):
         80, 84 expected."""
         chosen = self.settings
         field = self.scf_seconds(candidate)
-        states = 0.8 + 0.3 * chosen.states + (1.1 if chosen.triplet else 0.0)
-        states *= 4.0 if chosen.full else 1.0
-        seconds = 0.5 + field * (1 + states) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
+        fields_of_states = 0.8 + 0.3 * chosen.states  # their cost in units of one self-consistent field
+        if chosen.triplet:
+            fields_of_states += 1.1
+        if chosen.full:
+            fields_of_states *= 4.0
+        seconds = 0.5 + field * (1 + fields_of_states)
+        seconds += self.spin_seconds(candidate)
+        seconds += self.relax_seconds(candidate)
         return Cost(core_seconds=seconds * self.calculations(candidate))
 
     def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
@@ -97,7 +102,9 @@ class PyscfTda(DensityFunctional):
         diagnostics |= ground.diagnostics
         with lib.with_omp_threads(context.threads):
             singlets = excite(mf, chosen.states, full=chosen.full, solvent=chosen.solvent)
-            triplets = excite(mf, 1, singlet=False, full=chosen.full, solvent=chosen.solvent) if chosen.triplet else []
+            triplets = []
+            if chosen.triplet:
+                triplets = excite(mf, 1, singlet=False, full=chosen.full, solvent=chosen.solvent)
         diagnostics["singlets"] = [state.as_dict() for state in singlets]
         diagnostics["triplets"] = [state.as_dict() for state in triplets]
         lowest = singlets[0]
@@ -114,9 +121,12 @@ class PyscfTda(DensityFunctional):
             S1_OSCILLATOR_STRENGTH: lowest.strength,
             T1_ENERGY: triplets[0].energy if triplets else None,
         }
-        per_nm = NANOMETRE_EV / lowest.energy**2  # nm per eV
-        rigid, flexible = (s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE))
-        close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
-        detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""
+        nm_per_ev = NANOMETRE_EV / lowest.energy**2
+        rigid = RIGID | {S1_WAVELENGTH: RIGID[S1_ENERGY] * nm_per_ev}
+        flexible = FLEXIBLE | {S1_WAVELENGTH: FLEXIBLE[S1_ENERGY] * nm_per_ev}
+        detail = ""
+        if len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR:
+            detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident"
         rows = self.measured(molecule, values, (rigid, flexible))
-        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail), geometry, ground.energy
+        finding = self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail)
+        return finding, geometry, ground.energy

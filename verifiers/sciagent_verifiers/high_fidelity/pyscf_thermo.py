@@ -123,30 +123,35 @@ class PyscfThermo(DensityFunctional):
         gas = self.scf_seconds(candidate, gas=True)
         seconds = 0.5 + gas + self.spin_seconds(candidate, gas=True) + self.relax_seconds(candidate, gas=True)
         seconds += self.scf_seconds(candidate) if self.settings.solvent else 0.0
-        # A numerical Hessian has 6 gradients for each atom.
-        seconds += gas * candidate.n_atoms * (5.4 if self.settings.functional in NONLOCAL else 1.0)
+        # A numerical Hessian has 6 gradients for each atom; an analytic one costs a field for each.
+        fields_per_atom = 5.4 if self.settings.functional in NONLOCAL else 1.0
+        seconds += gas * candidate.n_atoms * fields_per_atom
         return Cost(core_seconds=seconds * self.calculations(candidate))
 
     def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
         first = ionised(start, chosen.ion) if chosen.ion else start
         gas = chosen.engine(solvent=None)
-        attempts = count(1)
+        attempt_numbers = count(1)
 
-        def file(part: str) -> Path:
+        def checkpoint_file(part: str) -> Path:
+            """Returns the checkpoint file of a part of the calculation."""
             return self.checkpoint(molecule, context, part).with_suffix(".chk")
 
         def relaxed(geometry: Geometry) -> tuple[Geometry, RelaxedField]:
-            attempt = next(attempts)
+            """Returns the relaxed geometry and its mean field. Each call has checkpoint files of its own."""
+            attempt = next(attempt_numbers)
             ending = "" if attempt == 1 else f"-{attempt}"
             end, facts = self.relaxed(molecule, context, geometry, f"relax{ending}")
-            mf, result = ground_state(end, gas, file(f"gas{ending}"), context.threads)
+            mf, result = ground_state(end, gas, checkpoint_file(f"gas{ending}"), context.threads)
             if chosen.ion == "anion" and result.homo > 0:
                 raise failure(Reason.ANION_UNBOUND, f"the last electron of the anion lies at {result.homo:+.2f} eV")
             return end, RelaxedField(mf, result.energy, facts | result.diagnostics, f"hessian{ending}")
 
         def modes_of(geometry: Geometry, field: RelaxedField) -> NormalModes:
-            hessian, how = pyscf_hessian(field.mf, geometry, gas, file(field.hessian_file), context.threads)
+            """Returns the normal modes, and states in the facts of the field how the Hessian was computed."""
+            file = checkpoint_file(field.hessian_file)
+            hessian, how = pyscf_hessian(field.mf, geometry, gas, file, context.threads)
             field.facts["hessian"] = how
             return normal_modes(geometry, hessian)
 
@@ -155,7 +160,8 @@ class PyscfThermo(DensityFunctional):
         energy = place.result.energy
         diagnostics = place.result.facts
         if chosen.solvent:
-            _, solute = ground_state(geometry, chosen.engine(spin_check="off"), file("solvent"), context.threads)
+            in_solvent = chosen.engine(spin_check="off")
+            _, solute = ground_state(geometry, in_solvent, checkpoint_file("solvent"), context.threads)
             diagnostics["solvent_contribution"] = solute.energy - energy
             energy = solute.energy
         values, facts, note = thermal_values(place, energy, chosen, chosen.solvent)
@@ -163,7 +169,8 @@ class PyscfThermo(DensityFunctional):
         noise = soft_mode_spread(facts, chosen)
         rows = list[Measured]()
         for prop, value in values.items():
-            rows += self.measured(molecule, {prop: value}, further=noise, level=levels[prop])
+            rows.extend(self.measured(molecule, {prop: value}, further=noise, level=levels[prop]))
         finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": geometry}, note)
-        free_energy = next(row.quantity.value for row in rows if row.property == GIBBS_FREE_ENERGY.name)
-        return with_frequencies(finding, context.scratch, geometry, place.modes, chosen.scale), geometry, free_energy
+        finding = with_frequencies(finding, context.scratch, geometry, place.modes, chosen.scale)
+        measured_values = {row.property: row.quantity.value for row in rows}
+        return finding, geometry, measured_values[GIBBS_FREE_ENERGY.name]

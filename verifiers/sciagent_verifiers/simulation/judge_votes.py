@@ -41,8 +41,8 @@ from sciagent.errors import SciagentError, SimulatorError, SpecError
 from sciagent.verification.setting_files import content_of
 from sciagent_verifiers.fast.molecule_descriptors import functions
 
-MAX_CRITERIA = 12
-MAX_GRADE = 10
+MAX_CRITERIA = 12  # of a rubric
+MAX_GRADE = 10  # highest grade that a scale may have
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -179,8 +179,11 @@ def described(molecule: Molecule) -> str:
 
 def messages(rubric: Rubric, order: Sequence[Criterion], description: str) -> tuple[Message, Message]:
     """Returns the system and user message, with the criteria in this order."""
-    parts = [f"What it is for: {rubric.goal}"] if rubric.goal else []
-    parts += [f"The molecule:\n{description}", "The criteria:"]
+    parts = []
+    if rubric.goal:
+        parts.append(f"What it is for: {rubric.goal}")
+    parts.append(f"The molecule:\n{description}")
+    parts.append("The criteria:")
     for criterion in order:
         scale = "\n".join(f"  {grade}: {meaning}" for grade, meaning in criterion.scale.items())
         parts.append(f"{criterion.name}: {criterion.question}\n{scale}")
@@ -224,7 +227,8 @@ def read_vote(text: str, rubric: Rubric) -> Vote:
     Raises BadVoteError."""
     answers = _read_object(text)
     names = {criterion.name for criterion in rubric.criteria}
-    if missing := sorted(names - answers.keys()):
+    missing = sorted(names - answers.keys())
+    if missing:
         raise BadVoteError(f"no answer to {', '.join(missing)}")
     if len(answers) > len(names):
         raise BadVoteError("answers to what was not asked")
@@ -279,7 +283,9 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
     """
     total_weight = sum(criterion.weight for criterion in rubric.criteria)
     shares = {criterion.name: criterion.weight / total_weight for criterion in rubric.criteria}
-    vote_scores = [sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria) for vote in votes]
+    vote_scores = []
+    for vote in votes:
+        vote_scores.append(sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria))
     rounding = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
     return _mean(vote_scores, rounding)
 

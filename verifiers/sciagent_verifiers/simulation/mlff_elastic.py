@@ -46,25 +46,27 @@ class MlffElastic(ForceField):
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
     ) -> Sequence[Finding]:
-        cells = [found.atoms for found in relaxed if found.fault is None]
-        fits = iter(equations_of_state(potential, cells, self.settings.fmax, self.settings.steps))
+        fitted_indices = [index for index, relaxation in enumerate(relaxed) if relaxation.fault is None]
+        cells = [relaxed[index].atoms for index in fitted_indices]
+        fits = equations_of_state(potential, cells, self.settings.fmax, self.settings.steps)
+        fit_by_index = dict(zip(fitted_indices, fits, strict=True))
         findings = []
-        for crystal, found in zip(batch, relaxed, strict=True):
-            curve = next(fits) if found.fault is None else None
+        for index, (crystal, relaxation) in enumerate(zip(batch, relaxed, strict=True)):
+            fit = fit_by_index.get(index)
             try:
-                findings.append(self._finding(crystal, self.checked(found), curve, context))
+                findings.append(self._finding(crystal, self.checked(relaxation), fit, context))
             except SimulatorError as error:
                 findings.append(self.failed(crystal, error))
         return findings
 
     def _finding(
-        self, crystal: Crystal, found: Relaxed, curve: StateFit | SimulatorError | None, context: Context
+        self, crystal: Crystal, relaxation: Relaxed, curve: StateFit | SimulatorError | None, context: Context
     ) -> Finding:
-        if isinstance(curve, SimulatorError):
+        if isinstance(curve, SimulatorError):  # the fit failed
             raise curve
         assert curve is not None, "a relaxed crystal has a curve"
-        rows = self.measured(
-            {BULK_MODULUS: curve.bulk_modulus, VOLUME_PER_ATOM: curve.volume / len(found.atoms)}, levels={}
-        )
+        volume_per_atom = curve.volume / len(relaxation.atoms)
+        values = {BULK_MODULUS: curve.bulk_modulus, VOLUME_PER_ATOM: volume_per_atom}
+        rows = self.measured(values, levels={})
         facts = {"bulk_modulus_derivative": curve.derivative, "fit_residual_ev": curve.residual}
-        return self.calculated(crystal, context, rows, found, facts)
+        return self.calculated(crystal, context, rows, relaxation, facts)

@@ -81,7 +81,7 @@ class XtbSolvation(TightBinding):
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
     mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV), or with
     `repeatability: molecule` that of this molecule. With `second_opinion` it includes the difference
-    between GFN1 and GFN2; module `second_opinion` says how reliable that is.
+    between GFN1 and GFN2; module `tight_binding_base` says how reliable that is.
 
     Sources: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021); FreeSolv: Mobley, Guthrie,
     J. Comput.-Aided Mol. Des. 28, 711 (2014).
@@ -118,6 +118,7 @@ class XtbSolvation(TightBinding):
         def value_of(conformer: Geometry) -> dict[Property, float | None]:
             return {SOLVATION_ENERGY: self._difference(settings.method, conformer, conformer)}
 
+        # `own` is the repeatability of this molecule
         gas, diagnostics, own = self.geometry_and_spread(molecule, context, value_of)
         dissolved = gas
         structures = {"": gas}
@@ -127,19 +128,24 @@ class XtbSolvation(TightBinding):
             structures["dissolved"] = dissolved
         diagnostics["reference_state"] = "1 mol/L gas to 1 mol/L solution"
         value = self._difference(settings.method, gas, dissolved)
-        further = 0.0  # distance of the two methods, eV
+        method_distance = 0.0  # eV
         if settings.second_opinion:
-            other = OTHER_METHOD[settings.method]
-            opinion: dict[str, Any] = {"method": other}
-            try:
-                second_value = self._difference(other, gas, dissolved)
-                opinion[SOLVATION_ENERGY.name] = second_value
-                further = abs(value - second_value)
-            except SimulatorError as error:
-                opinion["failed"] = str(error.reason)
-            diagnostics["second_opinion"] = opinion
-        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further}, own=own)
+            diagnostics["second_opinion"], method_distance = self._second_opinion(value, gas, dissolved)
+        further = {SOLVATION_ENERGY: method_distance}
+        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further=further, own=own)
         return self.calculated(molecule, context, rows, diagnostics, structures, own=own)
+
+    def _second_opinion(self, value: float, gas: Geometry, dissolved: Geometry) -> tuple[dict[str, Any], float]:
+        """Returns diagnostics of the other GFN method, and its distance from `value`, eV; 0 if that method fails."""
+        other = OTHER_METHOD[self.settings.method]
+        opinion: dict[str, Any] = {"method": other}
+        try:
+            second_value = self._difference(other, gas, dissolved)
+        except SimulatorError as error:
+            opinion["failed"] = str(error.reason)
+            return opinion, 0.0
+        opinion[SOLVATION_ENERGY.name] = second_value
+        return opinion, abs(value - second_value)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """Returns E in the solvent minus E in vacuum, eV."""
