@@ -123,4 +123,7 @@ def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:
 
 
 def _cost_of_first_hit(steps: Sequence[ProgressStep]) -> float | None:
-    return next((step.core_seconds for step in steps if step.hits > 0), None)
+    for step in steps:
+        if step.hits > 0:
+            return step.core_seconds
+    return None
