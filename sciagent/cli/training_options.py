@@ -166,8 +166,8 @@ def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: st
     )
     if default is None:
         type_ = type_ | None
-    annotation = Annotated[type_, typer_option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    kind_of_parameter = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind_of_parameter, default=default, annotation=Annotated[type_, typer_option])
 
 
 def _help(same: Sequence[FieldOption], is_repeated: bool, kind: str | None) -> str:

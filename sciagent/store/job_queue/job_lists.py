@@ -98,7 +98,7 @@ def page(
     if after is not None:
         job_query = sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)
         last_listed = connection.execute(job_query).one_or_none()
-    remaining_states = STATE_ORDER
+    remaining_states: Sequence[JobState] = STATE_ORDER
     if last_listed is not None:
         remaining_states = STATE_ORDER[STATE_ORDER.index(JobState(last_listed.state)) :]
     job_ids = list[int]()
