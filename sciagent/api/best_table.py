@@ -40,7 +40,7 @@ EXPLAINED_REPEATABILITY = {
     None: "of the protocol",
 }
 """The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated.
-{words} are those of the subject."""
+`words` are the words of the campaign's subject."""
 
 
 class BestTable(ResultTable[BestCandidate]):
@@ -88,7 +88,8 @@ class BestTable(ResultTable[BestCandidate]):
         shown = list[ImportedValue]()
         for candidate in self:
             shown.extend(value for value in candidate.imported if value.property in measured)
-        yield from dict.fromkeys(f"measured {value.property}: {value.level}, from {value.file}" for value in shown)
+        lines = [f"measured {value.property}: {value.level}, from {value.file}" for value in shown]
+        yield from dict.fromkeys(lines)  # each line once
         for candidate in self:
             for value in candidate.imported:
                 if value.property not in measured:
@@ -100,7 +101,8 @@ class BestTable(ResultTable[BestCandidate]):
 
     def unranked(self) -> Iterator[str]:
         """Yields a line if several candidates have the lowest utility, so that the order among them is by distance."""
-        floor = UTILITY_FLOOR * (1 + 1e-9)  # rounding may put a utility slightly above the floor
+        rounding = 1e-9  # relative error by which a utility may be above the floor
+        floor = UTILITY_FLOOR * (1 + rounding)
         utilities = [candidate.utility for candidate in self if candidate.utility is not None]
         n_lowest = len([utility for utility in utilities if utility <= floor])
         if n_lowest > 1:
@@ -157,7 +159,12 @@ def objectives_of(spec: Mapping[str, Any]) -> list[str]:
 def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> list[str]:
     """Returns the properties whose imported values have a column: no candidate has two, and one has a value."""
     counts = [Counter(value.property for value in candidate.imported) for candidate in candidates]
-    return [name for name in properties if max((count[name] for count in counts), default=0) == 1]
+    names = []
+    for name in properties:
+        most_values = max((count[name] for count in counts), default=0)
+        if most_values == 1:
+            names.append(name)
+    return names
 
 
 def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:

@@ -149,8 +149,9 @@ class LedgerView:
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:
             value_pages.require_known_names(connection, wanted)
+        ledger_file = Path(str(self.store.url.database)).name
         return ResultQuery(
-            f"Evidence in {Path(str(self.store.url.database)).name}",
+            f"Evidence in {ledger_file}",
             self.store,
             lambda connection, after: value_pages.page(connection, wanted, after or 0),
             lambda connection: value_pages.count(connection, wanted),
@@ -187,12 +188,12 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
 
     from sciagent.report.export.parquet import ArrowRows
 
-    types = {
+    types = {  # of the columns that are no texts
         "value": pa.float64(),
         "uncertainty": pa.float64(),
         "replicate": pa.int64(),
         "at": pa.timestamp("us", tz="UTC"),
-    }  # all others are texts
+    }
     schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
     rows = chain.from_iterable(value_pages.all_pages(connection, wanted))
     return ArrowRows(schema, map(vars, rows))
@@ -259,7 +260,8 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):
-        return {str(key): _plain(part, f"{path}.{key}" if path else str(key)) for key, part in value.items()}
+        prefix = f"{path}." if path else ""
+        return {str(key): _plain(part, f"{prefix}{key}") for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part, f"{path}[{place}]") for place, part in enumerate(value)]
     if isinstance(value, Path):
@@ -588,8 +590,10 @@ class Campaign:
                 return f"Campaign({self.name!r}), not in a ledger yet"
             n_candidates = campaign_counts.n_candidates(connection, row.id)
             n_hits = campaign_counts.hits(connection, row.id)
-        hits = f", {n_hits} hit{'' if n_hits == 1 else 's'}" if row.has_limits else ""
-        return f"Campaign({self.name!r}): {row.state}, {n_candidates} candidates{hits}"
+        hits_text = ""
+        if row.has_limits:
+            hits_text = ", 1 hit" if n_hits == 1 else f", {n_hits} hits"
+        return f"Campaign({self.name!r}): {row.state}, {n_candidates} candidates{hits_text}"
 
     def _repr_html_(self) -> str:
         with self._store.read() as connection:
@@ -613,7 +617,9 @@ class Campaign:
 
     def _for_people(self) -> Built:
         """Returns the campaign as commands of people need it; it need not be able to run here."""
-        return open_for_people(self._store, self.name) if self._entered is None else self._entered.built
+        if self._entered is not None:
+            return self._entered.built
+        return open_for_people(self._store, self.name)
 
     def close(self, now: bool = False) -> None:
         """Ends the driver that `step` has started, after its running jobs finish. now: kill them instead."""

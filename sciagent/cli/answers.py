@@ -156,14 +156,16 @@ def trace(
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        listed = answers.listed_episodes(connection, row) if episode is None else ()
-        story = answers.episode(connection, row, episode) if episode is not None else {}
-    if episode is None:
-        names = ("proposer", "state", "turns", "new")
-        rows = [{"episode": each["number"], **{n: each[n] for n in names}, "ended": each["why"]} for each in listed]
-        put_answer(listed, json, [records_table(rows, "")])
-    else:
-        put_answer(story, json, map(_cut, _episode(story)))
+        if episode is not None:
+            story = answers.episode(connection, row, episode)
+            put_answer(story, json, map(_cut, _episode(story)))
+            return
+        listed = answers.listed_episodes(connection, row)
+    rows = []
+    for listed_episode in listed:
+        columns = {name: listed_episode[name] for name in ("proposer", "state", "turns", "new")}
+        rows.append({"episode": listed_episode["number"], **columns, "ended": listed_episode["why"]})
+    put_answer(listed, json, [records_table(rows, "")])
 
 
 def _cut(paragraph: Paragraph) -> Paragraph:
@@ -234,7 +236,8 @@ def verify(
         put_json(answer)
     else:
         put(str(answer))
-    raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
+    exit_codes = {"pass": Exit.OK, "fail": Exit.FAILED}
+    raise typer.Exit(exit_codes.get(answer.verdict, Exit.UNDECIDED))
 
 
 def report(
@@ -260,7 +263,7 @@ def report(
         typer.launch(target.resolve().as_uri())
 
 
-MAX_DIFFERENCES = 40
+MAX_DIFFERENCES = 40  # differences that are printed
 
 
 def compare(
@@ -339,7 +342,8 @@ def _funnel(comparison: Comparison) -> Table:
 def _hits(comparison: Comparison) -> Iterator[Part]:
     table = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
     for mark in comparison.hits_against_cost:
-        table.add_row("in all" if mark.core_seconds is None else _number(mark.core_seconds), *map(str, mark.hits))
+        cost_text = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
+        table.add_row(cost_text, *map(str, mark.hits))
     yield table
     if any(counts.reused for counts in comparison.status):
         yield "answers that were known before cost nothing, so costs of the later campaign are too low\n"
@@ -352,7 +356,8 @@ def _values(comparison: Comparison) -> Iterator[Part]:
         for name, spreads in zip(comparison.campaigns, compared.measured, strict=True):
             for spread in spreads:
                 numbers = (f"{number:.4g}" for number in (spread.low, spread.mean, spread.high))
-                table.add_row(name, str(spread.n), *numbers, "" if spread.unit == "1" else spread.unit, spread.level)
+                unit = "" if spread.unit == "1" else spread.unit  # 1: the value has no unit
+                table.add_row(name, str(spread.n), *numbers, unit, spread.level)
             if not spreads:
                 table.add_row(name, "0", "–", "–", "–", "", "")
         yield table

@@ -83,8 +83,11 @@ def doctor(
     parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()
     address = ledger_address(ledger)
     checks = [*parts, _ledger(address), *_exposed_files(address), _machine()]
-    marks = {"broken": "BROKEN"}
-    put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
+    lines = []
+    for check in checks:
+        mark = "BROKEN" if check.state == "broken" else check.state
+        lines.append(Line(f"{mark:<7} {check.what:<28} {check.detail}"))
+    put_answer(checks, json, lines)
     if any(check.state == "broken" for check in checks):
         raise typer.Exit(Exit.FAILED)
 

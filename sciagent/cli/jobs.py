@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli import options
-from sciagent.cli.shared import candidate_text, open_ledger, put, put_answer, put_json, say
+from sciagent.cli.shared import Exit, candidate_text, open_ledger, put, put_answer, put_json, say
 from sciagent.cli.workers import short_owner
 from sciagent.domain.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
@@ -89,8 +88,9 @@ def cancel(
     opened = open_ledger(ledger)
     person = as_who or user()
     chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
-    cancelled = (cancelling.cancel(open_for_people(opened, name), ids, person, why) for name, ids in chosen.items())
-    changes = list(chain.from_iterable(cancelled))
+    changes = []
+    for name, ids in chosen.items():
+        changes += cancelling.cancel(open_for_people(opened, name), ids, person, why)
     put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
 
@@ -132,8 +132,9 @@ def retry(
     person = as_who or user()
     chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
     named = not campaign
-    retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
-    changes = list(chain.from_iterable(retried))
+    changes = []
+    for name, ids in chosen.items():
+        changes += cancelling.retry(open_for_people(opened, name), ids, person, named)
     n_retried = len([change for change in changes if change.done])
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
     notes += [driver_line(opened, name) for name in chosen if n_retried]
@@ -148,13 +149,14 @@ def _retried(changes: Sequence[JobChange], n_retried: int, named: bool) -> Itera
         if named or change.why:
             yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
     n_left = len(changes) - n_retried
-    yield Line(f"{n_retried} to be tried again" + (f", {n_left} left as they are" if n_left else ""))
+    left_text = f", {n_left} left as they are" if n_left else ""
+    yield Line(f"{n_retried} to be tried again{left_text}")
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
     """Raises typer.Exit with code 1 if no job was changed."""
     if changes and not any(change.done for change in changes):
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
@@ -170,7 +172,9 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
     from sciagent.store.job_queue.jobs import PREFERRED
 
     priority = "first" if job.priority >= PREFERRED else f"{job.priority:.3g}"
-    deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
+    numbers_of_deaths = ((job.kills, "killed"), (job.losses, "lost"))
+    deaths = ", ".join(f"{n} {how}" for n, how in numbers_of_deaths if n)
+    tries = f"{job.attempts} ({deaths})" if deaths else str(job.attempts)
     return {
         "job": job.id,
         "campaign": job.campaign if with_campaign else None,
@@ -178,7 +182,7 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
         "candidate": job.candidate,
         "state": _state(job, wide),
         "priority": priority if wide else None,
-        "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
+        "tries": tries,
         "worker": short_owner(job.worker or ""),
         "since": f"{job.since:%m-%d %H:%M}" if wide else None,
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
@@ -231,7 +235,8 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     from sciagent.store.job_queue import job_lists
 
     with opened.read() as connection:
-        campaign_of = {job.id: job.campaign for job in job_lists.job_rows(connection, list(dict.fromkeys(numbers)))}
+        rows = job_lists.job_rows(connection, list(dict.fromkeys(numbers)))
+        campaign_of = {job.id: job.campaign for job in rows}
         wanted = campaigns.get(connection, campaign).name if campaign else None
     missing = [str(number) for number in numbers if number not in campaign_of]
     if missing:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sciagent.store.lab.tasks import LabTask
 
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
-STATES = {"waiting": "to be approved", "queued": "free"}
+STATES = {"waiting": "to be approved", "queued": "free"}  # words for states of tasks; others stand as they are
 COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
 Task = Annotated[
     int, typer.Argument(metavar="TASK", min=1, max=2**63 - 1, help="Number of the task in `sciagent lab list`.")
@@ -103,10 +103,10 @@ def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool
     from sciagent.lab.task_list import LabClaimed
     from sciagent.store.campaign_state import directives
 
-    given = claiming.release(reader.built(task.campaign), task.id, who, directives.reason(why))
-    said = f"task {task.id} is on the list again; " + ("its cost was given back" if given else "its cost stays booked")
-    answer = LabClaimed(task=task.id, state="queued", claimed_by=None, cost_given_back=given)
-    put_answer(answer, json, [Line(said)])
+    is_cost_given_back = claiming.release(reader.built(task.campaign), task.id, who, directives.reason(why))
+    cost_text = "its cost was given back" if is_cost_given_back else "its cost stays booked"
+    answer = LabClaimed(task=task.id, state="queued", claimed_by=None, cost_given_back=is_cost_given_back)
+    put_answer(answer, json, [Line(f"task {task.id} is on the list again; {cost_text}")])
 
 
 @app.command(epilog="Example: sciagent lab sample 4711 --form 'HCl, 1 H2O' --purity 0.98 --purity-how 'HPLC, 254 nm'")
@@ -180,7 +180,9 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:64]
-    entry = answers_to_evidence.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
+    entry = answers_to_evidence.LabEntry(
+        typed_answer(said), said, as_who or user(), key=key, why=why or None, sample=sample
+    )
     done = answers_to_evidence.enter(built, task, entry)
     _put_recorded(done, json, built.row.hosted, found.campaign)
 
@@ -206,8 +208,8 @@ def review(
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
-    chosen = [accept is not None, bool(send_back), approve]
-    if chosen.count(True) > 1:
+    acts = [accept is not None, bool(send_back), approve]
+    if acts.count(True) > 1:
         raise UsageError("--accept, --send-back and --approve exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
@@ -221,7 +223,8 @@ def review(
         return
     built = reader.built(found.campaign)
     if accept is not None:
-        _put_recorded(answers_to_evidence.accept(built, task, who, accept), json, built.row.hosted, found.campaign)
+        recorded = answers_to_evidence.accept(built, task, who, accept)
+        _put_recorded(recorded, json, built.row.hosted, found.campaign)
         return
     answers_to_evidence.send_back(built, task, who, directives.reason(send_back))
     with opened.read() as connection:
@@ -240,7 +243,8 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
     text = answers_to_evidence.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
-    line += f" (a correction: {waiting.why})" if waiting.why else ""
+    if waiting.why:
+        line += f" (a correction: {waiting.why})"
     note = f"accept it: sciagent lab review {task.id} --accept {waiting.id}"
     put_answer(answer, json, [Line(line)], note)
 
@@ -253,7 +257,9 @@ def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> No
         task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
     )
     what = f"correction {done.revision}" if done.revision else "answer"
-    line = f"the {what} of task {done.task} was recorded" + (" before; nothing is new" if done.was_known else "")
+    line = f"the {what} of task {done.task} was recorded"
+    if done.was_known:
+        line += " before; nothing is new"
     if done.overdrawn:
         line += f"; {done.overdrawn}"
     if done.in_review:
@@ -283,11 +289,11 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     """Returns {property: text}. Raises UsageError for a text without `=`, or a property that is named twice."""
     pairs: dict[str, str] = {}
     for text in given:
-        name, equals, rest = text.partition("=")
+        name, equals, typed_value = text.partition("=")
         name = name.strip()
-        if not equals or not name or not rest.strip():
+        if not equals or not name or not typed_value.strip():
             raise UsageError(f"{option} \"{text}\": write it as PROPERTY='VALUE UNIT'{did_you_mean(name, pairs)}")
         if name in pairs:
             raise UsageError(f"{option}: {name} is given twice")
-        pairs[name] = rest.strip()
+        pairs[name] = typed_value.strip()
     return pairs

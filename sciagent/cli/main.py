@@ -39,14 +39,16 @@ from sciagent.cli.shared import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
-SHOWS_ALL = "sciagent.shows_all"  # key of the context: whether --all was given
-IS_FIRST_SCREEN = "sciagent.is_first_screen"  # key of the context: whether the help shows only the first commands
+# keys of the context of a call
+SHOWS_ALL = "sciagent.shows_all"  # whether --all was given
+IS_FIRST_SCREEN = "sciagent.is_first_screen"  # whether the help shows only the first commands
 PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 """{command: help} of the commands in packages of their own, each found by its entry point in `sciagent.commands`."""
 
 
 LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
-"""{command: module with its commands} where options are made from settings, which takes a tenth of a second."""
+"""{command: module with its commands}. These modules are imported when their command is called: they make their options
+from settings, which takes a tenth of a second."""
 FIRST = (
     "init",
     "plan",
@@ -68,7 +70,8 @@ class Root(TyperGroup):
     """The list of commands. A plug-in, or a module of late commands, is imported when its command is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[SHOWS_ALL] = "--all" in takewhile(lambda word: word.startswith("-"), args)
+        options_before_command = takewhile(lambda word: word.startswith("-"), args)
+        ctx.meta[SHOWS_ALL] = "--all" in options_before_command
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -83,13 +86,17 @@ class Root(TyperGroup):
         return names
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in PLUGINS or args[0] in LATE:
-            return args[0], loaded(args[0]), args[1:]
+        name = args[0]
+        if name in PLUGINS or name in LATE:
+            return name, loaded(name), args[1:]
         return super().resolve_command(ctx, args)
 
 
 def loaded(name: str) -> TyperGroup:
-    """Returns the commands of a group that is imported when it is called. Raises UsageError as `plugin` does."""
+    """Returns the commands of a plug-in or of a module of late commands, which is imported now.
+
+    Raises UsageError as `plugin` does.
+    """
     if name in LATE:
         return get_group(import_module(LATE[name]).app)
     return plugin(name)
@@ -99,15 +106,21 @@ def plugin(name: str) -> TyperGroup:
     """Returns the commands of a plug-in. Raises UsageError if its package is missing or does not load."""
     from importlib.metadata import entry_points
 
+    points = list(entry_points(group="sciagent.commands", name=name))
+    if not points:
+        raise UsageError(_missing_package(name, cause=""))
     try:
-        first_point = next(iter(entry_points(group="sciagent.commands", name=name)))
-        return get_group(first_point.load())
-    except (StopIteration, ImportError, AttributeError) as error:
+        return get_group(points[0].load())
+    except (ImportError, AttributeError) as error:
         cause = f": {error}" if str(error) else ""
-        raise UsageError(
-            f'the command "{name}" needs the package sciagent_{name}, which is not installed or does not load{cause}; '
-            "it comes with sciagent: pip install --force-reinstall sciagent"
-        ) from error
+        raise UsageError(_missing_package(name, cause)) from error
+
+
+def _missing_package(name: str, cause: str) -> str:
+    return (
+        f'the command "{name}" needs the package sciagent_{name}, which is not installed or does not load{cause}; '
+        "it comes with sciagent: pip install --force-reinstall sciagent"
+    )
 
 
 app = typer.Typer(
@@ -120,6 +133,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# the longer examples of `PANELS`
 PAUSE = "pause quickstart --reason 'the cores are needed until noon'"
 STOP = "stop quickstart --reason 'the question is answered'"
 AMEND = "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'"

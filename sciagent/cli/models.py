@@ -61,7 +61,7 @@ def serve_model(
     to_serve = server.model_to_serve(model)
     base = server.base_card(to_serve, other_options)
     adapters = dict[str, Path]()
-    cards = [base] if base.base_sha256 else []
+    cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
     for name, folder in folders.items():
         adapter_folder = Path(folder).expanduser()
         card = served.adapter_card(name, adapter_folder, base)
@@ -70,16 +70,26 @@ def serve_model(
     interpreter = server.find_vllm(python.expanduser())
     free_port = server.free_port(host, port)
     chosen = server.Options(
-        free_port, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, other_options
+        port=free_port,
+        host=host,
+        dtype=dtype,
+        context=context,
+        lora=adapters,
+        lora_rank=lora_rank,
+        kv_space=kv_space,
+        tool_parser=tool_parser,
+        trainable=trainable,
+        more=other_options,
     )
     call = server.arguments(interpreter, to_serve, chosen)
     environment = server.environment(interpreter, chosen)
-    url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
-    where = log or cache_folder() / f"serving-{chosen.port}.log"
+    reachable_host = host if chosen.is_private else "127.0.0.1"
+    url = f"http://{reachable_host}:{chosen.port}"
+    log_file = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
-    say(f"{interpreter.package} {interpreter.version} loads {to_serve.folder}; what it prints: {where}")
-    with server.VllmServer(call, environment, url, where.absolute()) as running:
+    say(f"{interpreter.package} {interpreter.version} loads {to_serve.folder}; what it prints: {log_file}")
+    with server.VllmServer(call, environment, url, log_file.absolute()) as running:
         running.wait_until_up()
         for card in cards:
             served.keep_card(card)
@@ -218,7 +228,8 @@ def _add_random_model(
     from sciagent.training.random_models import ModelShape, add_random_model
 
     check_extra()
-    model = add_random_model(name, texts, ModelShape(hidden_size, layers, vocabulary, context), seed, say)
+    shape = ModelShape(hidden_size=hidden_size, layers=layers, vocabulary=vocabulary, context=context)
+    model = add_random_model(name, texts, shape, seed, say)
     millions = model.size / BYTES_PER_PARAMETER / 1e6
     put(f"{model.policy}  {millions:.3g} million parameters  {model.folder}")
 
@@ -264,7 +275,8 @@ def mcp(
     opened = open_ledger(ledger)
     name = Campaign.open(campaign, opened).name
     with McpEpisode(open_for_people(opened, name), "mcp") as served:
-        say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
+        place = f"at http://127.0.0.1:{http}/mcp" if http else "on stdin and stdout"
+        say(f"serving the tools of {name} {place}")
         import anyio
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the episode is closed
@@ -272,25 +284,29 @@ def mcp(
 
 
 def _server(served: McpEpisode, name: str) -> Any:
+    """Returns an MCP server with the tools of an episode. name: of the campaign."""
     import anyio.to_thread
     from mcp import types
     from mcp.server.lowlevel import Server
 
-    async def listed(context: Any, params: Any) -> types.ListToolsResult:
+    async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         tools = [
             types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["parameters"])
             for tool in served.schemas()
         ]
         return types.ListToolsResult(tools=tools)
 
-    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await anyio.to_thread.run_sync(served.call, params.name, params.arguments or {})
         return types.CallToolResult(content=[types.TextContent(type="text", text=result.text)], is_error=not result.ok)
 
-    return Server(f"sciagent {name}", instructions=served.instructions, on_list_tools=listed, on_call_tool=called)
+    return Server(
+        f"sciagent {name}", instructions=served.instructions, on_list_tools=list_tools, on_call_tool=call_tool
+    )
 
 
 async def _serve(server: Any, port: int | None) -> None:
+    """Serves over HTTP at a port of this machine; None: over stdin and stdout."""
     if port is None:
         from mcp.server.stdio import stdio_server
 

@@ -63,10 +63,11 @@ def add(
         if role is not None:
             persons.set_role(connection, who, made.id, role, _campaign(connection, campaign))
         secret, _ = sessions_and_tokens.create(connection, who, made.id, sessions_and_tokens.AccessKind.INVITE)
-    _put_link(login, url, secret, json, "a week")
+    _put_link(login, url, secret, json, span="a week")
 
 
 def _put_link(login: str, url: str, secret: str, json: bool, span: str) -> None:
+    """Prints the link with which a person chooses a password. span: time for which it works, in words."""
     link = f"{url.rstrip('/')}/welcome/{secret}"
     put_answer({"login": login, "link": link}, json, [f"for {login}, once, within {span}:", Line(link)])
 
@@ -90,17 +91,17 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
                 role_texts = ["admin"] if person.is_admin else []
                 for campaign, role_name in sorted(role_by_campaign.items()):
                     role_texts.append(role_name if campaign == EVERY_CAMPAIGN else f"{role_name} in {campaign}")
-                if person.disabled_at:
-                    state = "disabled"
-                elif person.password_hash is None:
-                    state = "invited"
-                else:
-                    state = "active"
-                rows.append(
-                    {"login": person.login, "name": person.name, "state": state, "roles": ", ".join(role_texts)}
-                )
+                roles_text = ", ".join(role_texts)
+                state = _account_state(person)
+                rows.append({"login": person.login, "name": person.name, "state": state, "roles": roles_text})
             page = persons.listed(connection, page[-1].login)
     put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
+
+
+def _account_state(person: Any) -> str:
+    if person.disabled_at:
+        return "disabled"
+    return "invited" if person.password_hash is None else "active"
 
 
 @app.command(epilog="Example: sciagent person change anna --role chemist --campaign solubility")
@@ -124,8 +125,8 @@ def change(
 
     An account is never deleted; what it wrote names it.
     """
-    chosen = [role is not None, reset, disable, enable]
-    if sum(chosen) != 1:
+    changes = [role is not None, reset, disable, enable]
+    if changes.count(True) != 1:
         raise UsageError("say what to change, one at a time: --role ROLE, --reset, --disable or --enable")
     if campaign is not None and role is None:
         raise UsageError("--campaign belongs to --role")
@@ -158,7 +159,7 @@ def _reset_password(ledger: Ledger, login: str, url: str, who: str, json: bool) 
     with ledger.begin() as connection:
         person = persons.get(connection, login)
         secret, _ = sessions_and_tokens.create(connection, who, person.id, sessions_and_tokens.AccessKind.RESET)
-    _put_link(login, url, secret, json, "a day")
+    _put_link(login, url, secret, json, span="a day")
 
 
 def _set_disabled(ledger: Ledger, login: str, is_disabled: bool, who: str, json: bool) -> None:
@@ -188,11 +189,14 @@ def token(
 
     with open_ledger(ledger).begin() as connection:
         person = persons.get(connection, login)
-        kind = sessions_and_tokens.AccessKind.TOKEN
-        span = timedelta(days=days)
-        by = as_who or user()
         secret, _ = sessions_and_tokens.create(
-            connection, by, person.id, kind, label=label, scopes=set(scope), lifetime=span
+            connection,
+            as_who or user(),
+            person.id,
+            sessions_and_tokens.AccessKind.TOKEN,
+            label=label,
+            scopes=set(scope),
+            lifetime=timedelta(days=days),
         )
     put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])
 
@@ -232,8 +236,9 @@ def serve(
             "proxy that speaks it: --behind-proxy"
         )
     opened = open_ledger(ledger, create=True)
-    application, features, server_of = _parts()
-    server = server_of(application(opened, features, secure=secure), host, port, tls_cert, tls_key, behind_proxy)
+    application, features, server_class = _parts()
+    app_to_serve = application(opened, features, secure=secure)
+    server = server_class(app_to_serve, host, port, tls_cert, tls_key, behind_proxy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
         if not no_dispatcher:
@@ -245,7 +250,10 @@ def serve(
 
 
 def _parts() -> tuple[Any, tuple[Any, ...], Any]:
-    """Returns the application, the features with pages, and the server. Raises UsageError if the extra is missing."""
+    """Returns the function that makes the application, the features with pages, and the class of the server.
+
+    Raises UsageError if the extra `web` is not installed.
+    """
     try:
         from sciagent.cockpit import pages as cockpit
         from sciagent.lab import pages as lab
@@ -297,8 +305,8 @@ def audit(
     The exit code is 1 then. Whoever owns the database can write the whole chain anew. So note the hash of `audit
     --head` elsewhere.
     """
-    chosen = [head, export, since is not None]
-    if sum(chosen) > 1:
+    acts = [head, export, since is not None]
+    if acts.count(True) > 1:
         raise UsageError("--since, --head and --export exclude each other")
     if output is not None and not export:
         raise UsageError("--output belongs to --export")
@@ -315,11 +323,12 @@ def _check_trail(ledger: Ledger, since: str | None, json: bool) -> None:
     from sciagent.store.people import audit as trail
 
     with ledger.read() as connection:
-        done = trail.check(connection, since)
-    said = f"{done.entries} entries fit; the last hash is {done.head}"
-    line = Line(done.fault, "bold red") if done.fault else Line(said)
-    put_answer(vars(done), json, [line])
-    if done.fault:
+        checked = trail.check(connection, since)
+    line = Line(f"{checked.entries} entries fit; the last hash is {checked.head}")
+    if checked.fault:
+        line = Line(checked.fault, "bold red")
+    put_answer(vars(checked), json, [line])
+    if checked.fault:
         raise typer.Exit(Exit.FAILED)
 
 

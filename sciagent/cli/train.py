@@ -146,11 +146,12 @@ def recipe(
     from sciagent.training.recipes.run_stage import RecipeRunSettings
 
     store = open_ledger(ledger, create=True)
-    place = out or Path(spec.recipe)
+    folder = out or Path(spec.recipe)
+    first_of_names = name or folder.resolve().name
     command = shlex.join(["sciagent", *sys.argv[1:]])
-    settings = RecipeRunSettings(file.resolve().parent, place, name or place.resolve().name, threads, workers, command)
-    with _watched(json) as watching:
-        run = RecipeRun(spec, settings, store, watching)
+    settings = RecipeRunSettings(file.resolve().parent, folder, first_of_names, threads, workers, command)
+    with _recipe_output(json) as output:
+        run = RecipeRun(spec, settings, store, output)
         with each_signal(run.stop, last=raise_interrupt):
             answer = run.run(until)
     put_trained(answer, json, _recipe_parts(answer))
@@ -193,7 +194,8 @@ class _Bar:
 
 
 @contextmanager
-def _watched(json: bool) -> Iterator[_Lines | _Bar]:
+def _recipe_output(json: bool) -> Iterator[_Lines | _Bar]:
+    """Yields the object that shows what a run does: a bar on a terminal, else lines."""
     if json or not sys.stderr.isatty():
         yield _Lines(json)
         return
@@ -208,13 +210,16 @@ def _watched(json: bool) -> Iterator[_Lines | _Bar]:
 def _recipe_parts(answer: RecipeAnswer) -> Iterator[Part]:
     table = plain_table("", "stage", "steps", "hits by verification", "difference", "policy", left=["policy"])
     for stage in answer.stages:
-        after = "" if stage.after is None else f"{stage.after[0]:.3g}"
-        minus = "" if stage.difference is None else "{:+.3g} ({:+.3g} to {:+.3g})".format(*stage.difference)
-        policy = (stage.policy or "") + ("" if stage.taken else " (not taken over)")
-        table.add_row(stage.stage, str(stage.steps or ""), after, minus, policy)
+        hits = "" if stage.after is None else f"{stage.after[0]:.3g}"
+        difference = ""
+        if stage.difference is not None:
+            difference = "{:+.3g} ({:+.3g} to {:+.3g})".format(*stage.difference)
+        note = "" if stage.taken else " (not taken over)"
+        policy = f"{stage.policy or ''}{note}"
+        table.add_row(stage.stage, str(stage.steps or ""), hits, difference, policy)
     yield table
-    ended = {"stages": "all stages are done", "until": "the stage that was named is done"}
-    why = ended.get(answer.stopped_by, f"stopped by {answer.stopped_by}")
+    ends = {"stages": "all stages are done", "until": "the stage that was named is done"}
+    why = ends.get(answer.stopped_by, f"stopped by {answer.stopped_by}")
     yield Paragraph(f"{answer.policy or 'no policy yet'}: {why}; {answer.folder}/report.html has the curves")
 
 

@@ -24,7 +24,7 @@ class FieldOption(NamedTuple):
     model: type[SettingsGroup]
     """The settings of the command."""
     path: tuple[str, ...]
-    """Name of the field; or of a field that holds settings, and of a field of these."""
+    """Name of the field. For a field of settings within settings, the names of the outer and of the inner field."""
     field: FieldInfo
     names: tuple[str, ...]
     """The option as it is typed."""
@@ -64,30 +64,45 @@ def with_options(
         for option in options_of(model):
             if without is None or option.path[0] not in without.model_fields:
                 offered.setdefault("_".join(option.path), []).append(option)
-    parameters = [_parameter(name, same, len(same) == len(models), kind) for name, same in offered.items()]
+    parameters = []
+    for name, same_options in offered.items():
+        is_shared = len(same_options) == len(models)
+        parameters.append(_parameter(name, same_options, is_shared, kind))
 
     def decorated(command: Command) -> Command:
         @functools.wraps(command)
         def called(typer_context: typer.Context, **values: Any) -> None:
             stated: dict[str, Any] = {}
-            for name, (option, *_) in offered.items():
+            for name, same_options in offered.items():
+                option = same_options[0]  # the models differ only in its description
                 value = values.pop(name)
                 source = typer_context.get_parameter_source(name)
                 if source is not None and source.name == "COMMANDLINE":
-                    *outer, last = option.path
-                    holder = stated.setdefault(outer[0], {}) if outer else stated
-                    holder[last] = value if option.mark.parse is None else option.mark.parse(value)
+                    _state(stated, option, value)
             command(stated=stated, **values)
 
         shown = []
-        for each in inspect.signature(command, eval_str=True).parameters.values():
-            shown += parameters if each.name == "stated" else [each]
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "stated":
+                shown += parameters
+            else:
+                shown.append(parameter)
         shown.append(inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
-        called.__annotations__ = {each.name: each.annotation for each in shown}
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
         called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
         return called
 
     return decorated
+
+
+def _state(stated: dict[str, Any], option: FieldOption, value: Any) -> None:
+    """Writes the value of a typed option into `stated`, at the path of its field."""
+    parsed = value if option.mark.parse is None else option.mark.parse(value)
+    *outer_names, name = option.path
+    holder = stated
+    if outer_names:
+        holder = stated.setdefault(outer_names[0], {})
+    holder[name] = parsed
 
 
 def settings_of(
@@ -120,34 +135,43 @@ def settings_of(
 
 
 def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: str | None) -> inspect.Parameter:
-    """Returns the parameter of a command for an option. same: it, of each model that has it. is_shared: whether all
-    models of the command have it."""
+    """Returns the parameter of a command for an option.
+
+    same: the option in each model that has it. is_shared: whether all models of the command have it. kind: of the
+    training; None for all kinds.
+    """
     option = same[0]
     field = option.field
     type_, bounds = _type_and_bounds(field.annotation, field.metadata)
     has_text = option.mark.parse is not None
     is_repeated = has_text or get_origin(type_) is tuple
-    has_default = len({each.field.description for each in same}) == 1 and not is_repeated and not field.is_required()
-    default = field.get_default(call_default_factory=True) if has_default else None
+    descriptions = {each.field.description for each in same}
+    default = None
+    if len(descriptions) == 1 and not is_repeated and not field.is_required():
+        default = field.get_default(call_default_factory=True)
     if is_repeated:
         type_ = list[str] if has_text else list[get_args(type_)[0]]  # type: ignore[misc]
     if field.is_required() and is_shared and len(option.path) == 1:
         default = inspect.Parameter.empty
-    made = typer.Option(
+    is_hidden = kind is not None and bool(option.counts_for) and kind not in option.counts_for
+    panel = None if is_shared else f"Options for {getattr(option.model, 'SOURCE', '')}"
+    typer_option = typer.Option(
         *option.names,
         help=_help(same, is_repeated, kind),
         metavar=option.mark.metavar,
         min=bounds.get("min"),
         max=bounds.get("max"),
-        hidden=bool(kind and option.counts_for and kind not in option.counts_for),
-        rich_help_panel=None if is_shared else f"Options for {getattr(option.model, 'SOURCE', '')}",
+        hidden=is_hidden,
+        rich_help_panel=panel,
     )
-    type_ = type_ | None if default is None else type_
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, made])
+    if default is None:
+        type_ = type_ | None
+    kind_of_parameter = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind_of_parameter, default=default, annotation=Annotated[type_, typer_option])
 
 
 def _help(same: Sequence[FieldOption], is_repeated: bool, kind: str | None) -> str:
-    """Returns the description of an option; of models that describe it in different words, all of them."""
+    """Returns the help of an option, with the description of each model that describes it in other words."""
     option = same[0]
     sentences = [str(option.field.description)]
     for other in same[1:]:
@@ -168,11 +192,16 @@ def _type_and_bounds(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, dic
         annotation, *marks = get_args(annotation)
         metadata = [*metadata, *marks]
     if get_origin(annotation) in (Union, UnionType):
-        [inner] = [each for each in get_args(annotation) if each is not NoneType]
-        annotation, bounds = _type_and_bounds(inner, ())
+        [inner_type] = [member for member in get_args(annotation) if member is not NoneType]
+        annotation, bounds = _type_and_bounds(inner_type, ())
+    constraints = list[Any]()
     for mark in metadata:
-        for each in mark.metadata if isinstance(mark, FieldInfo) else [mark]:
-            for name, end in (("ge", "min"), ("gt", "min"), ("le", "max"), ("lt", "max")):
-                if hasattr(each, name):
-                    bounds[end] = getattr(each, name)
+        if isinstance(mark, FieldInfo):
+            constraints += mark.metadata
+        else:
+            constraints.append(mark)
+    for constraint in constraints:
+        for name, end in (("ge", "min"), ("gt", "min"), ("le", "max"), ("lt", "max")):
+            if hasattr(constraint, name):
+                bounds[end] = getattr(constraint, name)
     return annotation, bounds

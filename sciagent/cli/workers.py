@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from sciagent.store.views.overview import Queue
 
 
-LOCAL = "127.0.0.1"
-DEFAULT = f"{LOCAL}:9464"
+LOCAL = "127.0.0.1"  # address that only this machine reaches
+DEFAULT = f"{LOCAL}:9464"  # an example of --listen
+MAX_PORT = 65535
+MAX_DIGITS = 8  # of the number of a resource
 
 
 def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
@@ -39,11 +41,11 @@ def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
     from sciagent.api.terminal import each_signal
 
     host, port = _address(listen)
-    make = collectors().LedgerCollector
+    collector_class = collectors().LedgerCollector
     stop = threading.Event()
     opened = open_ledger(ledger)
     with each_signal(stop.set, last=end_at_once):
-        _, at = serve_metrics(make(opened), host, port)
+        _, at = serve_metrics(collector_class(opened), host, port)
         say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
         stop.wait()
 
@@ -72,14 +74,15 @@ def collectors() -> Any:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Returns host and port. Raises UsageError for any other text."""
+    """Returns the host and the port of `HOST:PORT`. Raises UsageError for any other text."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+    is_port = port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT
+    if not colon or not is_port:
         raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')
     return host.strip("[]") or LOCAL, int(port)
 
 
-TIERS = ("simulation", "high_fidelity")
+TIERS = ("simulation", "high_fidelity")  # tiers of rungs; each is the name of the queue of its jobs
 TIER_HELP = f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."
 
 
@@ -137,35 +140,45 @@ def worker(
         ran = run_element(opened, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
         say(f"{element.name} ran {plural(ran, 'job')}")
         return
-    has = _resources(resource or [])
+    resources = _resources(resource or [])
     host = socket.gethostname()
-    unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-    say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
-    where = scratch or scratch_of(opened.artifacts)
-    new = NewWorker(unique, host, os.getpid(), executor, queues, slots, memory, cores, has)
+    unique_name = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    say(f"{unique_name} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
+    scratch_folder = scratch or scratch_of(opened.artifacts)
+    new = NewWorker(
+        name=unique_name,
+        host=host,
+        pid=os.getpid(),
+        executor=executor,
+        queues=queues,
+        slots=slots,
+        memory_mb=memory,
+        cores=cores,
+        resources=resources,
+    )
     if executor == "celery":
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
         from sciagent.execution.backends import broker_url
         from sciagent.execution.celery.worker import serve
 
-        serve(opened, broker_url(broker), new, where)
+        serve(opened, broker_url(broker), new, scratch_folder)
         return
     if executor != "ledger":
         raise UsageError(f'--executor "{executor}": use ledger or celery')
-    station = PollingWorker(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
+    station = PollingWorker(opened, new, scratch_folder, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
         station.request_stop()
         say("finishing what runs; once more gives it back")
 
     if metrics_port is not None:
-        collector = collectors().WorkerCollector(unique, lambda: station.ran)
+        collector = collectors().WorkerCollector(unique_name, lambda: station.ran)
         _, at = serve_metrics(collector, LOCAL, metrics_port)
         say(f"metrics at http://{at}/metrics")
     with each_signal(finish, station.abort, last=end_at_once):
         ran = station.serve()
-    say(f"{unique} ran {plural(ran, 'job')}")
+    say(f"{unique_name} ran {plural(ran, 'job')}")
 
 
 def _resources(texts: list[str]) -> dict[str, int]:
@@ -177,7 +190,8 @@ def _resources(texts: list[str]) -> dict[str, int]:
         name, _, n = text.partition("=")
         if name == states.CORES:
             raise UsageError(f"--resource {text}: say --cores {n}")
-        if not (n.isdecimal() and len(n) < 9) or name in resources:
+        is_number = n.isdecimal() and len(n) <= MAX_DIGITS
+        if not is_number or name in resources:
             raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
         resources[name] = int(n)
     try:
@@ -212,12 +226,13 @@ def workers(
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
-        listed = store.reported_since(connection, now - timedelta(days=int(every)))
+        listed_since = now - timedelta(days=1) if every else now
+        listed = store.reported_since(connection, listed_since)
         running = store.running_jobs(connection)
         queues = overview.queues(connection)
         lacking = list[str]()
         for queue in queues:
-            if queue.slots:
+            if queue.slots:  # without a worker, `_unserved` names the queue
                 lacking += store.impossible_requests(connection, queue.queue)
     jobs: dict[str, list[RunningJob]] = {}
     for worker in listed:
@@ -227,7 +242,9 @@ def workers(
     for worker in listed:
         lines += _worker_lines(worker, jobs[worker.name], now)
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
-    lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
+    lines += _queue_lines(queues, now)
+    lines += lacking
+    lines += _unserved(queues)
     put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 

@@ -24,6 +24,8 @@ SHARE = 0.1  # largest share of the time of one thread for counting
 LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores
 LARGE = 100_000  # candidates from which a campaign is large
 MAX_AGE_SECONDS = 60.0  # longest time between two counts
+MIN_WAIT_SECONDS = 0.5  # shortest time after which a page asks again
+MAX_STEPS = 200  # points of the chart
 MAX_BEST = 12  # candidates on the page of a campaign
 _DRAWING = threading.Lock()  # all threads of the process share matplotlib's settings
 
@@ -41,7 +43,7 @@ class CampaignFigures:
     tick: int
     """Tick of the ledger at that moment."""
     took: float
-    """Seconds that counting took."""
+    """Seconds that counting and drawing took."""
 
     @property
     def age(self) -> float:
@@ -72,15 +74,16 @@ class Figures:
         self._lock = threading.Lock()
 
     def warm(self) -> None:
-        """Draws once, so that the time of the first count is not that of loading matplotlib."""
+        """Draws once, so that matplotlib is loaded before the first count and does not add to its time."""
+        steps = [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]
         with _DRAWING:
-            charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, True)
+            charts.progress({"": steps}, True)
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
-        """Returns the seconds after which a page asks again; None if the figures are those of the present tick."""
+        """Returns the seconds after which a page asks again; None if the figures are of the present tick."""
         if figures.tick == tick:
             return None
-        return max(0.5, figures.rests - figures.age)
+        return max(MIN_WAIT_SECONDS, figures.rests - figures.age)
 
     def of(self, campaign: str, tick: int) -> CampaignFigures:
         """Returns the figures of a campaign. tick: the present one.
@@ -95,15 +98,17 @@ class Figures:
             return replace(before, at=datetime.now(UTC))  # nothing has changed since
         if before is not None and before.age < before.rests:
             return before
-        if kept.lock.acquire(blocking=before is None):
+        must_wait = before is None  # without earlier figures
+        if kept.lock.acquire(blocking=must_wait):
             try:
-                if kept.figures is before:
+                if kept.figures is before:  # else another thread has just counted
                     kept.figures = self._count(campaign, tick)
             finally:
                 kept.lock.release()
         return kept.figures or self._count(campaign, tick)
 
     def _count(self, campaign: str, tick: int) -> CampaignFigures:
+        """Reads the figures of a campaign from the ledger, and draws its chart."""
         began = time.monotonic()
         at = datetime.now(UTC)
         with self._ledger.read() as connection:
@@ -112,13 +117,13 @@ class Figures:
             status = campaign_counts.counts(connection, row)
             best = answers.best(connection, row, MAX_BEST)
             terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
-            steps = progress(connection, row, terminal, points=200)
-        asked = {objective["property"] for objective in row.spec["objectives"]}
-        best = [each for each in best if asked & set(each.values)]
+            steps = progress(connection, row, terminal, points=MAX_STEPS)
+        objective_names = {objective["property"] for objective in row.spec["objectives"]}
+        best = [candidate for candidate in best if not objective_names.isdisjoint(candidate.values)]
         counted = time.monotonic()
         with _DRAWING:  # may wait until matplotlib is loaded
             drawing = time.monotonic()
             chart = charts.progress({"": steps}, row.has_limits)
         drawn = time.monotonic()
         took = (counted - began) + (drawn - drawing)  # without waiting for the lock
-        return CampaignFigures(status, best, Markup(chart), at, tick, took)
+        return CampaignFigures(status, best, chart=Markup(chart), at=at, tick=tick, took=took)

@@ -31,8 +31,9 @@ from sciagent.web.app import Feature
 from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.site import WebSite, campaign_of, site_of, texts, to, visitor
 
-PAGE = 24
-LARGEST = 2**31 - 1  # of a whole number in PostgreSQL
+PAGE = 24  # campaigns, candidates or tasks on a page
+LARGEST = 2**31 - 1  # largest integer of PostgreSQL
+MAX_NAMED = 2000  # characters of a text that names a candidate
 STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
     "hold": steering.hold,
     "release": steering.release,
@@ -56,7 +57,8 @@ pages = Pages()
 def start(request: Request) -> Response:
     """Shows what the person's role is about: tasks to those who measure, campaigns to the others."""
     rights = visitor(request).rights
-    return to("/tasks" if rights.may(Right.WORK) and not rights.may(Right.DECIDE) else "/campaigns")
+    only_measures = rights.may(Right.WORK) and not rights.may(Right.DECIDE)
+    return to("/tasks" if only_measures else "/campaigns")
 
 
 @pages.get("/campaigns", RouteRule(Right.READ))
@@ -74,15 +76,15 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
 def campaign_page(request: Request, campaign: str) -> Response:
     """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
     site = site_of(request)
-    kept = site.shared(Figures)
-    figures = kept.of(campaign, site.ticker.tick)
+    shared_figures = site.shared(Figures)
+    figures = shared_figures.of(campaign, site.ticker.tick)
     row = campaign_of(request)
     with site.ledger.read() as connection:
-        out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
+        lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
-    asked = {objective["property"] for objective in row.spec["objectives"]}
-    shown = {"figures": figures, "status": figures.status, "objectives": asked, "out": out, "may": may}
-    shown["again"] = kept.wait(figures, site.ticker.tick)
+    objectives = {objective["property"] for objective in row.spec["objectives"]}
+    shown = {"figures": figures, "status": figures.status, "objectives": objectives, "out": lab_tasks, "may": may}
+    shown["again"] = shared_figures.wait(figures, site.ticker.tick)
     return site.page(request, "campaign.html.j2", **shown)
 
 
@@ -103,7 +105,8 @@ def candidate_list(
     row = campaign_of(request)
     with site.ledger.read() as connection:
         if find.strip():
-            return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
+            named = resolve(connection, row, find[:MAX_NAMED])
+            return to(f"/campaigns/{campaign}/candidates/{named.key}")
         if hits:
             skip = max(after, 0)
             listed = hits_best_first(connection, row, skip, PAGE + 1)
@@ -130,15 +133,18 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
     site = site_of(request)
     row = campaign_of(request)
-    answer = explain_named(site.ledger, key[:2000], row)
+    answer = explain_named(site.ledger, key[:MAX_NAMED], row)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
-    shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
-    shown["verbs"] = POSSIBLE[Standing(answer.campaigns[0].standing)]
-    evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]
-    labels = {(each.verifier, each.settings_hash): rung for rung, each in evidence}
-    evidence += [(labels.get((each.verifier, each.settings_hash), ""), each) for each in answer.other_evidence]
+    story = answer.campaigns[0]  # only this campaign was asked for
+    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer))}
+    shown["verbs"] = POSSIBLE[Standing(story.standing)]
+    evidence = [(rung.rung, rung.evidence) for rung in story.rungs if rung.evidence is not None]
+    labels = {(own.verifier, own.settings_hash): label for label, own in evidence}
+    for other in answer.other_evidence:
+        label = labels.get((other.verifier, other.settings_hash), "")
+        evidence.append((label, other))
     return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
 
 
@@ -169,7 +175,7 @@ def steer(request: Request, campaign: str, key: str) -> Response:
     built = open_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
         know_properties(connection)
-        named = resolve(connection, built.row, key[:2000])
+        named = resolve(connection, built.row, key[:MAX_NAMED])
     act(built, named, visitor(request).who, directives.reason(said.get("why", "")))
     return to(f"/campaigns/{campaign}/candidates/{named.key}")
 

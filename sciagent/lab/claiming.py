@@ -35,6 +35,7 @@ from sciagent.store.people import audit
 from sciagent.store.results import candidates
 
 GIVE_BACK = timedelta(days=1)  # time after a claim within which its cost is given back
+MAX_REASON = 2000  # characters of a reason that are kept
 
 
 @contextmanager
@@ -127,7 +128,8 @@ def _booked(
     connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str, cost: Cost, **about: object
 ) -> Claim:
     """Gives a free task to a person, and books its cost. about: further fields for the audit trail."""
-    claim_made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
+    # without an end, since a person gives the task back
+    claim_made = leases.claim_many(connection, [task.id], str(who), lease_seconds=None).get(task.id)
     if claim_made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)])
@@ -191,7 +193,8 @@ def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
     """Lets several tasks of one ledger go on the list at once; returns their number. A task that somebody else has
     approved meanwhile, or that is over, stays as it is."""
     n_approved = 0
-    with several[0][0].ledger.begin() as connection:
+    first_built, _ = several[0]
+    with first_built.ledger.begin() as connection:
         lock_all(connection, several)
         for built, task_id in several:
             task, _ = task_and_rung(connection, built, task_id)
@@ -224,8 +227,15 @@ def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, w
         spend.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
     remaining_cost = {} if is_given_back else cost
-    outcome = (Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000])
-    attempt_end = AttemptEnd(claim.attempt_id, AttemptState.CANCELLED, remaining_cost, None, *outcome)
+    attempt_end = AttemptEnd(
+        claim.attempt_id,
+        AttemptState.CANCELLED,
+        remaining_cost,
+        None,
+        Outcome.BAD_ENVIRONMENT,
+        Reason.RETURNED,
+        why[:MAX_REASON],
+    )
     attempts.end_many(connection, [attempt_end])
     leases.end_held(connection, [JobEnd(claim, state, None)])
     attempts.mark_end(connection, [claim.attempt_id])

@@ -33,6 +33,11 @@ from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, epis
 
 CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
+COPIED_FIELDS = (
+    *("key", "kind", "text", "drawn_from", "formula", "names", "inchikey"),
+    *("utility", "hit", "in_seeds", "score", "reason", "detail"),
+)
+"""The fields that `BestCandidate` has from `RankedCandidate`."""
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
@@ -61,34 +66,23 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     imported = imported_answers(connection, ids)
     answers = rung_answers(connection, row, ladder, ids)
     errors = margins_to_limits.method_errors(connection, row, ladder)
-    found = []
     fits = fits_by_rung(ladder)
-    limits = row.has_limits
+    found = []
     for candidate in ranked:
         highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
-        same = (
-            "key",
-            "kind",
-            "text",
-            "drawn_from",
-            "formula",
-            "names",
-            "inchikey",
-            "utility",
-            "hit",
-            "in_seeds",
-            "score",
-            "reason",
-            "detail",
-        )
+        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
+        imported_of_candidate = imported.get(candidate.id, ())
+        p_hit = None
+        if row.has_limits and candidate.standing in DECIDED:
+            p_hit = float(candidate.hit)
         found.append(
             BestCandidate(
-                **{name: getattr(candidate, name) for name in same},
-                p_hit=float(candidate.hit) if limits and candidate.standing in DECIDED else None,
+                **{name: getattr(candidate, name) for name in COPIED_FIELDS},
+                p_hit=p_hit,
                 verified=candidate.standing == Standing.SETTLED,
-                values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
-                imported=imported_values(imported.get(candidate.id, ())),
-                contradicted=contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ())),
+                values=values,
+                imported=imported_values(imported_of_candidate),
+                contradicted=contradiction(row, candidate, candidate.hit, imported_of_candidate),
                 margins=margins_to_limits.margins(row, highest, errors),
             )
         )
@@ -137,8 +131,8 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
     query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
     trajectory = connection.execute(query).mappings().one_or_none()
     if trajectory is None:
-        there = [str(trajectory["number"]) for trajectory in listed_episodes(connection, row)]
-        raise UnknownNameError(f"episode of {row.name}", str(number), there)
+        known_numbers = [str(listed["number"]) for listed in listed_episodes(connection, row)]
+        raise UnknownNameError(f"episode of {row.name}", str(number), known_numbers)
     proposals = _proposals(connection, row, trajectory["id"])
     return {
         "campaign": row.name,
@@ -177,10 +171,10 @@ def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> 
     members = campaign_members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     by_turn: dict[int, list[Mapping[str, Any]]] = {}
     for proposal in proposed:
-        member = members.get(proposal.candidate_id or 0)
-        by_turn.setdefault(proposal.turn_id, []).append(
-            {name: getattr(proposal, name) for name in ("text", "status", "reason", "operation")}
-            | {name: getattr(member, name, None) for name in ("standing", "score")}
-            | {"hit": member is not None and member.hit}
-        )
+        shown = {name: getattr(proposal, name) for name in ("text", "status", "reason", "operation")}
+        member = None if proposal.candidate_id is None else members.get(proposal.candidate_id)
+        shown["standing"] = None if member is None else member.standing
+        shown["score"] = None if member is None else member.score
+        shown["hit"] = member is not None and member.hit
+        by_turn.setdefault(proposal.turn_id, []).append(shown)
     return by_turn

@@ -119,8 +119,14 @@ def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressS
 
 
 def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:
-    return max((step.hits for step in steps if step.core_seconds <= cost * (1 + 1e-9)), default=0)
+    """Returns the number of hits up to a cost. Sums of costs may differ by rounding."""
+    highest_cost = cost * (1 + 1e-9)
+    return max((step.hits for step in steps if step.core_seconds <= highest_cost), default=0)
 
 
 def _cost_of_first_hit(steps: Sequence[ProgressStep]) -> float | None:
-    return next((step.core_seconds for step in steps if step.hits > 0), None)
+    """Returns the core-seconds booked up to the first hit; None without a hit."""
+    for step in steps:
+        if step.hits > 0:
+            return step.core_seconds
+    return None

@@ -263,7 +263,7 @@ def _other_evidence(
 ) -> Iterator[EvidenceStory]:
     """Yields the computed evidence that no rung of the stories shows.
 
-    A value is in the unit that the first campaign that chose one for its property has chosen.
+    A value is in the unit of the first campaign in `rows` that chose a unit for the property.
     """
     shown_keys = set()
     for story in stories:
@@ -377,13 +377,14 @@ def _why(
         return f"Dropped after {rung}: it {detail}.{way_out}"
     because = place["reason"] or place["verdict"]
     how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
-    return {
+    texts = {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
         Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
         Standing.PENDING: _job_state(rung, rungs),
         Standing.SETTLED: f"Settled: {rung}, which decides, has answered: {because}. {detail}".strip(),
         Standing.DROPPED: f"Dropped: {rung} {how}: {because}. {detail}".strip(),
-    }[standing]
+    }
+    return texts[standing]
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:

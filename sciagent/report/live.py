@@ -24,6 +24,7 @@ from sciagent.store.job_queue.workers import ResourceUse, RunningJob, WorkerRow,
 from sciagent.store.views import campaign_counts, overview
 from sciagent.store.views.overview import DrivenCampaign, Failure, Queue
 
+MAX_RUNNING_JOBS = 200  # running jobs that a snapshot lists
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
 
 
@@ -50,11 +51,12 @@ class Sparing:
 
 @dataclass(frozen=True)
 class Watched:
-    """A running campaign."""
+    """A running campaign, as a line of the snapshot."""
 
     name: str
     state: str
     driver: str
+    """`host:pid` of its driver, `dead` if it no longer answers, or `nobody`."""
     hits: int
     jobs: dict[str, int]
     """{state: number of jobs}."""
@@ -68,7 +70,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Frame:
-    """A snapshot of the ledger."""
+    """A snapshot of the ledger: its running campaigns, queues, workers and jobs."""
 
     at: datetime
     campaigns: list[Watched]
@@ -87,16 +89,24 @@ class Frame:
 
 def look(connection: Connection, sparing: Sparing) -> Frame:
     """Returns a snapshot of the ledger; `sparing` limits the slow queries."""
-    lately = overview.latest_results(connection)
+    latest_results = overview.latest_results(connection)
     watched = [
-        _watched(connection, campaign, lately.per_minute.get(campaign.id, 0.0), sparing)
+        _watched(connection, campaign, latest_results.per_minute.get(campaign.id, 0.0), sparing)
         for campaign in overview.driven_campaigns(connection)
     ]
     alive = workers.alive(connection)
-    running = workers.running_jobs(connection, 200)
+    running = workers.running_jobs(connection, MAX_RUNNING_JOBS)
     resources = summed_use(use_by_worker(alive, running))
     queues = overview.queues(connection)
-    return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
+    return Frame(
+        at=db_now(connection),
+        campaigns=watched,
+        queues=queues,
+        workers=alive,
+        running=running,
+        failures=latest_results.failures,
+        resources=resources,
+    )
 
 
 def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, sparing: Sparing) -> Watched:
@@ -109,14 +119,14 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
         driver_text = f"{driver.host}:{driver.pid}" if driver.alive else "dead"
     jobs = {str(state): counted.get(state, 0) for state in JobState if counted.get(state)}
     return Watched(
-        campaign.name,
-        campaign.state,
-        driver_text,
-        hits,
-        jobs,
-        used,
-        per_minute,
-        campaigns.slurm_warning(connection, campaign.id),
+        name=campaign.name,
+        state=campaign.state,
+        driver=driver_text,
+        hits=hits,
+        jobs=jobs,
+        used=used,
+        per_minute=per_minute,
+        trouble=campaigns.slurm_warning(connection, campaign.id),
     )
 
 
@@ -130,12 +140,16 @@ def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float]
         for name, limit in budget.items()
         if isinstance(limit, int | float) and limit > 0 and name != "proposals"
     }
-    if by_rung := budget.get("rungs"):
+    limits_by_rung = budget.get("rungs")
+    if limits_by_rung:
         jobs = campaign_counts.jobs_by_rung(connection, campaign.id)
         for rung in campaigns.all_rungs(connection, campaign.id):
-            if limit := by_rung.get(rung.name):
+            limit = limits_by_rung.get(rung.name)
+            if limit:
                 shares[rung.name] = jobs.get(rung.id, 0) / limit
-    return max(shares.items(), key=lambda pair: pair[1]) if shares else None
+    if not shares:
+        return None
+    return max(shares.items(), key=lambda pair: pair[1])
 
 
 MIN_JOBS = 3  # finished jobs from which a pace can be told
@@ -169,14 +183,19 @@ def _core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] |
     limit = _limit(status, "core_seconds")
     used = status.spent.get("core_seconds", 0.0)
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
-    if limit is None or used <= 0 or elapsed <= 0 or sum(map(_ended, status.rungs)) < MIN_JOBS:
+    n_ended = sum(_ended(rung) for rung in status.rungs)
+    if limit is None or used <= 0 or elapsed <= 0 or n_ended < MIN_JOBS:
         return None
-    return _ordered((limit - used) / workers, (limit - used) * elapsed / used)
+    seconds_on_all_workers = (limit - used) / workers
+    seconds_at_pace_so_far = (limit - used) * elapsed / used
+    return _ordered(seconds_on_all_workers, seconds_at_pace_so_far)
 
 
 def _runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
-    """Returns the range of the last rung with a limit on its runs, in seconds; None without one or too early to
-    tell."""
+    """Returns the range of the last rung with a limit on its runs, in seconds.
+
+    None without such a rung, or if too few of its jobs have ended.
+    """
     limits = status.budget.get("rungs")
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
     limited = [rung for rung in status.rungs if isinstance(limits, Mapping) and rung.rung in limits]
@@ -186,8 +205,10 @@ def _runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
     ended = _ended(rung)
     if ended < MIN_JOBS:
         return None
-    left = limits[rung.rung] - ended
-    return _ordered(left * rung.core_seconds / ended / workers, left * elapsed / ended)
+    n_left = limits[rung.rung] - ended
+    seconds_on_all_workers = n_left * rung.core_seconds / ended / workers
+    seconds_at_pace_so_far = n_left * elapsed / ended
+    return _ordered(seconds_on_all_workers, seconds_at_pace_so_far)
 
 
 def _ended(rung: RungCounts) -> int:

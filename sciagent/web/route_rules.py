@@ -89,6 +89,7 @@ class RouteRule:
         return visitor
 
     def _check(self, request: Request, connection: Connection, visitor: Visitor, right: Right) -> None:
+        """Raises LogInError if nobody has logged in, or HTTPException if the visitor may not see or use the route."""
         if visitor.person is None:
             raise LogInError
         campaign_id = None
@@ -106,9 +107,11 @@ class RouteRule:
 
 
 ANYONE = RouteRule(None)
+"""The rule of a route that needs no login."""
 
 
 def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTask | None:
+    """Returns the campaign or task of this name; None if there is none. kind: `campaign` or `task`."""
     if kind == "campaign":
         return campaigns.find(connection, name)
     task_id = read_id(name)
@@ -118,17 +121,18 @@ def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTas
 async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:
     """Reads the form of a request that changes something. Raises HTTPException with 403 if it does not come from a page
     of this session."""
-    has_token = visitor.access is not None and not visitor.csrf  # only sessions of browsers have a csrf value
+    # a token, unlike the session of a browser, has no csrf text
+    has_token = visitor.access is not None and not visitor.csrf
     if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
         raise HTTPException(403, "this form did not come from a page of this server")
     if request.headers.get("content-type", "").startswith("application/json"):
         request.state.form = FormData()
-        given = request.headers.get("x-csrf-token", "")
+        given_csrf = request.headers.get("x-csrf-token", "")
     else:
         form = await request.form(max_files=MAX_ATTACHED_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
         request.state.form = form
-        given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
-    if not has_token and not is_open and not csrf_fits(visitor, given):
+        given_csrf = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
+    if not has_token and not is_open and not csrf_fits(visitor, given_csrf):
         raise HTTPException(403, "this form is older than your session; load the page again")
 
 
@@ -164,8 +168,10 @@ class Pages:
         return decorated
 
     def add_to(self, app: FastAPI) -> None:
-        """Adds the routes to an application. Applications of one process share them: to read the signatures of all
-        functions takes 0.1 s."""
+        """Adds the routes to an application.
+
+        Applications of one process share the routes, since reading the signatures of all functions takes 0.1 s.
+        """
         app.router.routes.extend(self._routes)
 
     @cached_property
@@ -187,8 +193,9 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
         if isinstance(route, Mount) and isinstance(route.app, StaticFiles):
             continue
         path = getattr(route, "path", route)
-        dependencies = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
-        rule = dependencies[0] if dependencies else None
+        rule = None
+        if isinstance(route, APIRoute) and route.dependant.dependencies:
+            rule = route.dependant.dependencies[0].call
         if not isinstance(route, APIRoute) or not isinstance(rule, RouteRule):
             raise RuntimeError(f"the route {path} has no rule as its first dependency: who may call it?")
         methods = route.methods or set()
@@ -202,6 +209,7 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
 
 
 MAX_BODY = 1_000_000  # bytes of a form
+MAX_LENGTH_DIGITS = 18  # a content length has fewer digits
 MAX_FILES = 50_000_000  # bytes of a form with attached files or a sheet
 POLICY = "; ".join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "style-src-attr 'unsafe-inline'",  # SVG by RDKit
@@ -237,7 +245,8 @@ class Guarded:
             return
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
-        limit = MAX_FILES if headers.get(b"content-type", b"").startswith(b"multipart/form-data") else MAX_BODY
+        may_have_files = headers.get(b"content-type", b"").startswith(b"multipart/form-data")
+        limit = MAX_FILES if may_have_files else MAX_BODY
         sent_bytes = 0
         has_answered = False
 
@@ -253,18 +262,19 @@ class Guarded:
             nonlocal has_answered
             if message["type"] == "http.response.start":
                 has_answered = True
-                own = MutableHeaders(scope=message)
+                headers_of_answer = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    own.setdefault(name, value)
+                    headers_of_answer.setdefault(name, value)
                 if not scope["path"].startswith("/static/"):
-                    own.setdefault("cache-control", "no-store")
+                    headers_of_answer.setdefault("cache-control", "no-store")
                 if self._secure:
-                    own.setdefault("strict-transport-security", "max-age=31536000")
+                    headers_of_answer.setdefault("strict-transport-security", "max-age=31536000")  # a year
             await send(message)
 
         too_large = PlainTextResponse(f"a request may send {limit:,} bytes", 413)
         try:
-            if length.isdigit() and len(length) < 18 and int(length) <= limit:
+            # the number of digits is checked first, since the client chooses it
+            if length.isdigit() and len(length) < MAX_LENGTH_DIGITS and int(length) <= limit:
                 await self._app(scope, counted, with_headers)
             else:
                 await too_large(scope, receive, with_headers)

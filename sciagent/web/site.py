@@ -55,10 +55,16 @@ _NAME = re.compile(r"\w*_\w*")
 def in_words(text: str) -> str:
     """Returns a text with spaces in the names of properties, as forms and pages write them."""
     known = properties()
-    return _NAME.sub(lambda name: name[0].replace("_", " ") if name[0] in known else name[0], text)
+
+    def with_spaces(match: re.Match[str]) -> str:
+        name = match[0]
+        return name.replace("_", " ") if name in known else name
+
+    return _NAME.sub(with_spaces, text)
 
 
 LOOK_SECONDS = 1.0  # time between two questions to the ledger
+MAX_PATH = 500  # a path in a query is shorter, in characters
 BEAT_SECONDS = 15.0  # silence after which a stream sends a comment, so that a proxy leaves it open
 pages = Pages()
 
@@ -70,6 +76,7 @@ class Ticker:
         self._ledger = ledger
         self.tick = 0
         self._seen: tuple[object, ...] = ()
+        """The numbers of the ledger at the last look."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
 
@@ -90,13 +97,16 @@ class Ticker:
 
     def look(self) -> None:
         """Increases the tick if evidence, acts of people, decisions or states of campaigns have changed."""
-        newest = [sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in (t.event, t.decision, t.attempt)]
-        changed = sa.select(sa.func.max(t.campaign.c.updated_at)).scalar_subquery()
+        newest_ids = [
+            sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in (t.event, t.decision, t.attempt)
+        ]
+        last_update = sa.select(sa.func.max(t.campaign.c.updated_at)).scalar_subquery()
         with self._ledger.read() as connection:
             counters = connection.execute(sa.select(t.watermark.c.value).order_by(t.watermark.c.id)).scalars().all()
-            seen = (*counters, *connection.execute(sa.select(*newest, changed)).one())
-        if seen != self._seen:
-            self._seen = seen
+            newest = connection.execute(sa.select(*newest_ids, last_update)).one()
+        state = (*counters, *newest)
+        if state != self._seen:
+            self._seen = state
             self.tick += 1
 
 
@@ -194,14 +204,16 @@ def texts(request: Request) -> dict[str, str]:
 
 def to(path: str, **query: object) -> RedirectResponse:
     """Returns the answer that sends a browser to another page after a form was read. path: one of this server."""
-    shown = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
-    return RedirectResponse(path + (f"?{shown}" if shown else ""), 303)
+    stated = [f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None]
+    address = f"{path}?{'&'.join(stated)}" if stated else path
+    return RedirectResponse(address, 303)  # the browser then asks by GET
 
 
 def own_path(text: str, otherwise: str = "/") -> str:
     """Returns a path of this server as it came in a query; `otherwise` for any other text, such as another host."""
-    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and len(text) < 500
-    return text if is_own else otherwise
+    is_other_host = text.startswith(("//", "/\\"))
+    is_short = text.isprintable() and len(text) < MAX_PATH
+    return text if text.startswith("/") and not is_other_host and is_short else otherwise
 
 
 def path_of(address: str) -> str:
@@ -245,10 +257,12 @@ def _moment(at: datetime | None) -> str:
 def _number(value: object) -> str:
     if not isinstance(value, int | float):
         return ""
-    return f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"
+    is_long = abs(value) >= 1e6  # such numbers are rounded
+    return f"{value:,.4g}" if is_long else f"{value:,.10g}"
 
 
-CONFLICTS = AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError
+CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError)
+"""The errors of a form that fits, but not the present state of the ledger."""
 
 
 def said_of(error: Exception) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """The person behind a request: by the session of a browser, or by the token of an instrument.
 
-Passwords are kept by argon2id, with a lock-out that grows with each wrong one.
+The ledger keeps hashes of passwords by argon2id. After several wrong passwords an account is locked for a while; each
+further wrong password doubles the time.
 """
 
 from __future__ import annotations
@@ -42,13 +43,16 @@ class Visitor:
     @property
     def who(self) -> Actor:
         """The name under which the acts of the visitor are kept."""
-        assert self.person is not None  # the rule of the route saw to it
-        return Actor(self.person.login, self.person.id, self.access.id if self.access else None)
+        assert self.person is not None  # the rule of the route has checked it
+        access_id = None if self.access is None else self.access.id
+        return Actor(self.person.login, self.person.id, access_id)
 
     @property
     def csrf(self) -> str:
         """The text that each form of the session carries."""
-        return (self.access.csrf or "") if self.access else ""
+        if self.access is None:
+            return ""
+        return self.access.csrf or ""
 
 
 def cookie_name(secure: bool) -> str:
@@ -99,7 +103,9 @@ MAX_PASSWORD = 256  # characters
 FREE_TRIES = 5  # wrong passwords before the first wait
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=15)
+MAX_DOUBLINGS = 10  # of the wait; it is longer than LONGEST_WAIT then, and the number stays small
 _HASHER = PasswordHasher()  # RFC 9106, low memory: 64 MiB, 3 passes, 4 lanes
+# checked for an unknown login, so that it takes as long as a wrong password
 _HASH_OF_NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")
 _AT_ONCE = BoundedSemaphore(4)  # number of hashes that are computed at once; each takes 64 MiB
 
@@ -128,9 +134,12 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
         now = db_now(connection)
     if person is not None and person.locked_until is not None and person.locked_until > now:
         minutes = max(1, round((person.locked_until - now).total_seconds() / 60))
-        raise LockedError(f"too many wrong passwords; try again in {minutes} minute{'' if minutes == 1 else 's'}")
-    password_hash = person.password_hash if person is not None else None
-    is_right = _fits(password_hash or _HASH_OF_NOBODY, password)
+        unit = "minute" if minutes == 1 else "minutes"
+        raise LockedError(f"too many wrong passwords; try again in {minutes} {unit}")
+    password_hash = _HASH_OF_NOBODY
+    if person is not None and person.password_hash:
+        password_hash = person.password_hash
+    is_right = _fits(password_hash, password)
     if person is None or person.password_hash is None or person.disabled_at is not None:
         return None
     with ledger.begin() as connection:
@@ -160,5 +169,6 @@ def _locked_until(failures: int, now: datetime) -> datetime | None:
     """Returns the end of the lock after so many wrong passwords; None for no lock. The wait doubles each time."""
     if failures < FREE_TRIES:
         return None
-    wait: timedelta = FIRST_WAIT * 2 ** min(failures - FREE_TRIES, 10)
+    n_doublings = min(failures - FREE_TRIES, MAX_DOUBLINGS)
+    wait: timedelta = FIRST_WAIT * 2**n_doublings
     return now + min(LONGEST_WAIT, wait)

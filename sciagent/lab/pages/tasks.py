@@ -50,6 +50,7 @@ REASONS = {
 """{reason: words} for which a molecule could not be measured."""
 assert set(REASONS) == set(NOT_OBTAINED)
 MAX_VIALS = 20  # vials that the page of a task shows
+# {what ± means, as forms send it: words}
 MEANINGS = {
     "standard": "one standard deviation",
     "interval_95": "95 % interval",
@@ -304,15 +305,17 @@ def _page(
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader))
-    if page.latest:  # a correction is in the unit of the answer
+    if page.latest is not None:  # a correction is in the unit of the answer
         form = form.with_units(page.latest.said)
-    others = [each for each in page.others if visitor(request).rights.may(Right.READ, each.campaign_id)]
-    may = {right: visitor(request).rights.may(right, task.campaign_id) for right in Right}
+    rights = visitor(request).rights
+    others = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
+    may = {right: rights.may(right, task.campaign_id) for right in Right}
+    answers_by_id = {submission.id: submission for submission in page.answers}
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
         review=review, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
-        read=next((each for each in page.answers if each.id == seen), None),
+        read=answers_by_id.get(seen),
     )  # fmt: skip
 
 

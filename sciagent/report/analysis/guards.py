@@ -1,6 +1,8 @@
 """Charts of the guards of a campaign's last version of rewards, by policy version.
 
-The charts show reward and control, exploitation index and diversity.
+Guards are statistics that show whether a policy exploits weaknesses of the rewards. A control is a rung that checks
+candidates and is never rewarded. The charts show reward and control, the exploitation
+index and the diversity of the proposals.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
     shown = policies[-DRAWN:]
     labels = [policy.label for policy in shown]
     controls = [policy.control for policy in shown]
-    beside: dict[str, Points] = {
+    payoffs: dict[str, Points] = {
         "by the terminal rung": [None if check is None else check.reward for check in controls],
         "by the control": [None if check is None else check.control for check in controls],
     }
@@ -39,7 +41,7 @@ def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
         "share of repeats": [_exact(policy.diversity.repeats, policy.proposals) for policy in shown],
     }
     charts = [
-        (beside, "payoff of a candidate", "Payoff of the same candidates by the terminal rung and by the control"),
+        (payoffs, "payoff of a candidate", "Payoff of the same candidates by the terminal rung and by the control"),
         ({"reward of an episode": [policy.reward for policy in shown]}, "reward", "Mean outcome of an episode"),
         ({"exploitation index": index}, "index", "Exploitation index: promised less kept"),
         (diversity, "from 0 to 1", "Diversity: Tanimoto distance to the nearest molecule, and repeats"),
@@ -49,12 +51,16 @@ def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
 
 
 def _exact(share: float | None, n: int) -> GuardEstimate | None:
+    """Returns a share of n proposals as an estimate without an error, since all of them were counted."""
     return None if share is None else GuardEstimate(value=share, error=None, n=n)
 
 
 @contexted
 def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, title: str) -> str:
-    """Draws estimates with their standard errors against the policies, in order; empty without any estimate."""
+    """Returns a chart of estimates with standard errors against the policies, in order; empty without an estimate.
+
+    lines: {name of a line: an estimate of each policy}. labels: names of the policies. label: of the vertical axis.
+    """
     if all(point is None for point in chain.from_iterable(lines.values())):
         return ""
     chart, axes = figure(4.6, 2.9)
@@ -73,7 +79,8 @@ def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, t
     axes.axhline(0, color=COLOURS["muted"], linewidth=1.0, zorder=0.5)
     axes.set_xlim(-0.5, len(labels) - 0.5)
     if len(labels) <= NAMED:
-        axes.set_xticks(range(len(labels)), [cut(text, 14) for text in labels], rotation=20 if len(labels) > 3 else 0)
+        rotation = 20 if len(labels) > 3 else 0  # degrees; more than 3 level names would overlap
+        axes.set_xticks(range(len(labels)), [cut(text, 14) for text in labels], rotation=rotation)
     else:
         axes.set_xlabel("policy, in order")
         axes.xaxis.get_major_locator().set_params(integer=True)

@@ -1,8 +1,8 @@
 """Figures of the ladder: the cost, value and provenance of each rung, and the agreement of neighbouring rungs.
 
-The value of a rung is the value of the open candidates with the rung, minus their value without it. Both are payoff
-minus cost, by the scheduler's model and its price of cost at the last fit. A rung that every candidate has passed or
-that an objective needs has no value.
+The value of a rung is the value of the open candidates with the rung, minus their value without it. A value of
+candidates is their payoff minus their cost, by the scheduler's model and its price of cost at the last fit. A rung that
+every candidate has passed or that an objective needs has no value.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.campaign_queries import booked_costs, has_measured, measured_by, reused_answers
+from sciagent.store.views.progress_and_comparisons import Replicates
 
 MAX_RUNG_CHARTS = 8  # charts of rung against rung
 MAX_IMPORTED_CHARTS = 24  # charts of imported values against a rung
@@ -144,8 +145,8 @@ def _compare(
         if x.is_censored or y.is_censored:
             censored[level_ids] += 1
             continue
-        x_value, x_uncertainty = _calibrated(pooled(*zip(*x.values, strict=True)), lower, name, unit)
-        y_value, y_uncertainty = _calibrated(pooled(*zip(*y.values, strict=True)), upper, name, unit)
+        x_value, x_uncertainty = _calibrated(_pooled(x), lower, name, unit)
+        y_value, y_uncertainty = _calibrated(_pooled(y), upper, name, unit)
         groups[level_ids].append(Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit))
     labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(groups)))
     quantity = with_unit(name, unit)
@@ -171,6 +172,13 @@ def _compare(
             shared_scale=shared,
             chart=charts.scatter(pairs, x_label, f"{quantity} at {upper.name}", x_limits, y_limits, salt, shared),
         )
+
+
+def _pooled(replicates: Replicates) -> tuple[float, float | None]:
+    """Returns the mean of replicates with its uncertainty."""
+    values = [value for value, _ in replicates.values]
+    uncertainties = [uncertainty for _, uncertainty in replicates.values]
+    return pooled(values, uncertainties)
 
 
 def _calibrated(

@@ -20,7 +20,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views.candidates import campaign_members
 from sciagent.store.views.progress_and_comparisons import ObjectiveValues, objective_values
 
-BINS = 24
+BINS = 24  # largest number of bars of a histogram
+MIN_BINS = 6
 KINDS = {
     "hit": ("hit", "hit", "", "^", 8.5),
     "verified": ("verified, no hit", "passed", "////", "o", 6.5),
@@ -51,14 +52,21 @@ def distribution(by_kind: Mapping[str, Sequence[float]], label: str, window: Win
     chart, axes = figure(4.6, 2.9)
     kinds = [kind for kind in KINDS if by_kind.get(kind)]
     values = np.concatenate([by_kind[kind] for kind in kinds])
-    edges = np.histogram_bin_edges(values, bins=min(BINS, max(6, 2 * int(len(values) ** 0.5))))
+    n_bins = min(BINS, max(MIN_BINS, 2 * int(len(values) ** 0.5)))
+    edges = np.histogram_bin_edges(values, bins=n_bins)
     bottom = np.zeros(len(edges) - 1)
     for kind in kinds:
         name, colour, hatch, _, _ = KINDS[kind]
         heights, _ = np.histogram(by_kind[kind], edges)
-        look = {"facecolor": COLOURS[colour], "edgecolor": COLOURS["surface"], "hatch": hatch, "linewidth": 0.6}
+        bar_style = {"facecolor": COLOURS[colour], "edgecolor": COLOURS["surface"], "hatch": hatch, "linewidth": 0.6}
         axes.bar(
-            edges[:-1], heights, np.diff(edges), bottom, align="edge", label=f"{name}, {len(by_kind[kind])}", **look
+            edges[:-1],
+            heights,
+            np.diff(edges),
+            bottom,
+            align="edge",
+            label=f"{name}, {len(by_kind[kind])}",
+            **bar_style,
         )
         bottom += heights
     draw_limits(axes, window, None)
@@ -80,7 +88,7 @@ def pareto(
     """
     chart, axes = figure(5.4, 4.4)
     drawn: dict[str, Any] = {}
-    for i, point in reversed(list(enumerate(points))):  # the best come last, on top
+    for i, point in reversed(list(enumerate(points))):  # the best points are drawn last, on top of the others
         label, colour, _, marker, size = KINDS[point.kind]
         look = {"color": COLOURS[colour], "markersize": size, "clip_on": False, "gid": f"point-{i}"}
         if point.kind == "open":
@@ -152,39 +160,47 @@ class ObjectiveCharts:
 def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> ObjectiveCharts:
     """Returns the charts of the terminal rung, and of the next rung below it that measured an objective."""
     objectives = [o for o in row.spec.get("objectives", ()) if o["property"] in properties()]
-    wanted = [o["property"] for o in objectives]
-    last = next(r.position for r in ladder if r.name == row.spec["terminal"])
+    names = [o["property"] for o in objectives]
+    terminal_position = next(rung.position for rung in ladder if rung.name == row.spec["terminal"])
     distributions: list[ObjectiveChart] = []
     fronts: list[ObjectiveChart] = []
     rungs_shown = 0
-    for rung in reversed(ladder[: last + 1]):
-        found = _named(objective_values(connection, row, rung, wanted), objectives)
-        if not found or rungs_shown == SHOWN_RUNGS:
+    for rung in reversed(ladder[: terminal_position + 1]):
+        candidates = _with_kinds(objective_values(connection, row, rung, names), objectives)
+        if not candidates or rungs_shown == SHOWN_RUNGS:
             continue
         rungs_shown += 1
         for objective in objectives:
-            distributions += _distribution(row, rung, objective, found)
-        if len(wanted) > 1:
-            fronts += _front(connection, row, rung, objectives[:2], found)
+            distributions += _distribution(row, rung, objective, candidates)
+        if len(objectives) > 1:
+            fronts += _front(connection, row, rung, objectives[:2], candidates)
     return ObjectiveCharts(distributions, fronts)
 
 
-def _named(found: Sequence[ObjectiveValues], objectives: Sequence[Mapping[str, Any]]) -> Sequence[ObjectiveValues]:
+def _with_kinds(
+    candidates: Sequence[ObjectiveValues], objectives: Sequence[Mapping[str, Any]]
+) -> Sequence[ObjectiveValues]:
     """Returns the candidates; where no objective has limits, the kind `verified` is replaced by `settled`."""
-    if any(set(o.get("accept") or ()) - {None} for o in objectives):
-        return found
-    return [replace(candidate, kind="settled") if candidate.kind == "verified" else candidate for candidate in found]
+    for objective in objectives:
+        edges = objective.get("accept") or ()
+        if any(edge is not None for edge in edges):
+            return candidates
+    renamed = []
+    for candidate in candidates:
+        renamed.append(replace(candidate, kind="settled") if candidate.kind == "verified" else candidate)
+    return renamed
 
 
 def _distribution(
-    row: CampaignRow, rung: RungRow, objective: Mapping[str, Any], found: Sequence[ObjectiveValues]
+    row: CampaignRow, rung: RungRow, objective: Mapping[str, Any], candidates: Sequence[ObjectiveValues]
 ) -> list[ObjectiveChart]:
+    """Returns the distribution of one objective at a rung; empty with too few values."""
     name = objective["property"]
     by_kind: dict[str, list[float]] = {}
-    for candidate in found:
+    for candidate in candidates:
         if name in candidate.values:
             by_kind.setdefault(candidate.kind, []).append(candidate.values[name])
-    n = sum(map(len, by_kind.values()))
+    n = sum(len(values) for values in by_kind.values())
     if n < FEWEST:
         return []
     label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
@@ -199,27 +215,29 @@ def _front(
     row: CampaignRow,
     rung: RungRow,
     objectives: Sequence[Mapping[str, Any]],
-    found: Sequence[ObjectiveValues],
+    candidates: Sequence[ObjectiveValues],
 ) -> list[ObjectiveChart]:
-    x, y = (objective["property"] for objective in objectives)
-    both = [candidate for candidate in found if x in candidate.values and y in candidate.values]
-    chosen = thinned(both, POINTS)
-    if len(chosen) < FEWEST:
+    """Returns a plot of two objectives against each other; empty with too few candidates that have both values."""
+    x_name, y_name = (objective["property"] for objective in objectives)
+    with_both = [candidate for candidate in candidates if x_name in candidate.values and y_name in candidate.values]
+    plotted = thinned(with_both, POINTS)
+    if len(plotted) < FEWEST:
         return []
-    ids = [candidate.candidate_id for candidate in chosen]
-    members = campaign_members(connection, row, ids)
-    points = [
-        NamedPoint(candidate.values[x], candidate.values[y], candidate.kind, members[candidate.candidate_id].label)
-        for candidate in chosen
-    ]
+    members = campaign_members(connection, row, [candidate.candidate_id for candidate in plotted])
+    points = []
+    for candidate in plotted:
+        values = candidate.values
+        label = members[candidate.candidate_id].label
+        points.append(NamedPoint(values[x_name], values[y_name], candidate.kind, label))
     chart = pareto(
         points,
-        [f"{with_unit(name, unit_of(name, row.units))} at {rung.name}" for name in (x, y)],
-        [limits(row, rung, name) for name in (x, y)],
-        [objective["direction"] for objective in objectives],
-        f"pareto-{rung.position}",
+        labels=[f"{with_unit(name, unit_of(name, row.units))} at {rung.name}" for name in (x_name, y_name)],
+        windows=[limits(row, rung, name) for name in (x_name, y_name)],
+        directions=[objective["direction"] for objective in objectives],
+        salt=f"pareto-{rung.position}",
     )
-    return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(both), chart, len(chosen))]
+    title = f"{words(x_name)} and {words(y_name)}"
+    return [ObjectiveChart(title, rung.name, n=len(with_both), chart=chart, drawn=len(plotted))]
 
 
 def thinned(candidates: Sequence[ObjectiveValues], most: int) -> Sequence[ObjectiveValues]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -16,8 +16,37 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results.candidates import names_of
 from sciagent.store.views import campaign_queries
 
-EXAMPLE = 160  # characters of a proposed text
-DETAIL = 480  # characters of a detail
+EXAMPLE = 160  # characters of a proposed text that are shown
+DETAIL = 480  # characters of a detail that are shown
+
+
+class _EndedCandidates(NamedTuple):
+    """Candidates that ended at one rung for one reason, as `campaign_queries.rejection_reasons` counts them."""
+
+    position: int
+    verdict: str | None
+    reason: str
+    missed_property: str | None
+    n: int
+    first_id: int
+    text: str
+    """Text of the first candidate."""
+    detail: str | None
+    """Detail of the first candidate."""
+
+
+class _UnreadProposals(NamedTuple):
+    """Proposals with one status and reason, as `campaign_queries.unread_proposals` counts them."""
+
+    status: str
+    reason: str | None
+    n: int
+    first_id: int | None
+    """Candidate of the first proposal; None if its text could not be read."""
+    text: str
+    """Text of the first proposal."""
+    detail: str | None
+    """Detail of the first proposal."""
 
 
 @dataclass(frozen=True)
@@ -46,31 +75,50 @@ class Rejection:
 
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
-    labels = {r.position: r.name for r in ladder}
-    kind = row.spec["subject"]
-    fallen = campaign_queries.rejection_reasons(connection, row, list(named_order(row.spec)))
-    names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
+    rung_names = {rung.position: rung.name for rung in ladder}
+    counted = campaign_queries.rejection_reasons(connection, row, list(named_order(row.spec)))
+    groups = [_EndedCandidates(*group) for group in counted]
+    groups.sort(key=lambda group: (group.position, -group.n))
+    names = names_of(connection, [group.first_id for group in groups], [row.id])
     return [
         _rejection(
-            kind, labels[position], verdict or "set aside", reason, missed, n, (names.get(id_, {}), text, detail)
+            row.spec["subject"],
+            where=rung_names[group.position],
+            verdict=group.verdict or "set aside",
+            reason=group.reason,
+            missed=group.missed_property,
+            n=group.n,
+            first=(names.get(group.first_id, {}), group.text, group.detail),
         )
-        for position, verdict, reason, missed, n, id_, text, detail in sorted(fallen, key=lambda row: (row[0], -row[4]))
+        for group in groups
     ]
 
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = campaign_queries.unread_proposals(connection, row)
-    kind = row.spec["subject"]
-    names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
-    return [
-        _rejection(kind, "", status, reason or "already in the campaign", None, n, (names.get(id_, {}), text, detail))
-        for status, reason, n, id_, text, detail in groups
-    ]
+    groups = [_UnreadProposals(*group) for group in campaign_queries.unread_proposals(connection, row)]
+    candidate_ids = [group.first_id for group in groups if group.first_id is not None]
+    names = names_of(connection, candidate_ids, [row.id])
+    shown = []
+    for group in groups:
+        first_names = {} if group.first_id is None else names.get(group.first_id, {})
+        shown.append(
+            _rejection(
+                row.spec["subject"],
+                where="",
+                verdict=group.status,
+                reason=group.reason or "already in the campaign",
+                missed=None,
+                n=group.n,
+                first=(first_names, group.text, group.detail),
+            )
+        )
+    return shown
 
 
 def _rejection(
     kind: str,
+    *,
     where: str,
     verdict: str,
     reason: str,
@@ -78,7 +126,10 @@ def _rejection(
     n: int,
     first: tuple[Names, str | None, str | None],
 ) -> Rejection:
-    """Returns a reason. kind: subject of the campaign. first: names, text and detail of the first candidate."""
+    """Returns a reason with its texts as they are shown.
+
+    kind: subject of the campaign. first: names, text and detail of the first candidate or proposal.
+    """
     names, text, detail = first
     return Rejection(
         where=where,

@@ -16,7 +16,7 @@ from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, P
 from sciagent.domain.states import CampaignState
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.live import time_left
-from sciagent.report.parts.candidates import Card, Table
+from sciagent.report.parts.candidates import KIND_PLACE, Card, Table
 from sciagent.report.parts.rung_agreement import decided_by_opinion
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -24,6 +24,9 @@ from sciagent.store.views.campaign_queries import Passage
 
 if TYPE_CHECKING:
     from sciagent.report.analysis.ladder import Compared, Spending
+
+
+MAX_REASONS = 3  # reasons of rejections that are listed
 
 
 class Synthesis(NamedTuple):
@@ -108,7 +111,11 @@ def answers(
     judged: Sequence[JudgeAgreement] = (),
     measured: Sequence[Compared] = (),
 ) -> list[QuestionAnswered]:
-    """Returns the answers. pairs: rungs against the next; measured: imported values against rungs."""
+    """Returns the answers to all questions.
+
+    pairs: comparisons of rungs with the next rung. measured: comparisons of imported values with rungs. judged:
+    agreement of language models that judge with the values.
+    """
     answered = [_found(row, status, passages, best), _sure(row, status, table, pairs, best, judged, measured)]
     if subject_of(row.spec["subject"]).synthesis:
         answered.append(QuestionAnswered("Can it be made?", *synthesis(best)))
@@ -119,7 +126,7 @@ def answers(
 
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
     """Returns how many candidates reached, passed and failed the terminal rung."""
-    return next(p for p in passages if p.rung.name == row.spec["terminal"])
+    return next(passage for passage in passages if passage.rung.name == row.spec["terminal"])
 
 
 def _found(
@@ -127,9 +134,9 @@ def _found(
 ) -> QuestionAnswered:
     end = terminal(row, passages)
     n = end.passed + end.failed
-    left = sum(passage.waiting + passage.running for passage in passages)
+    n_left = sum(passage.waiting + passage.running for passage in passages)
     counts = f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified"
-    lines = [f"{counts}, {left} left: neither verified nor dropped." if left else f"{counts}, none left."]
+    lines = [f"{counts}, {n_left} left: neither verified nor dropped." if n_left else f"{counts}, none left."]
     figure = f"{n} verified"
     if row.has_limits:
         no_hit = "no hit" if n else "no hit yet"
@@ -170,11 +177,13 @@ def _method_sentence(table: Table) -> str:
 
 def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> str:
     """Adds sentences on the hits that may be misses to `lines`; returns the figure of the question."""
-    contradicted = sum(r[3] == "contradicted" for r in table.rows)
-    shown = min(status.hits, contradicted + sum(r[3] == "hit" for r in table.rows))
+    kinds = [row[KIND_PLACE] for row in table.rows]
+    contradicted = kinds.count("contradicted")
+    shown = min(status.hits, contradicted + kinds.count("hit"))
     near = table.near_edge
-    lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
-    lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
+    verb = "lies" if near < 2 else "lie"
+    near_hits = f"{near or 'None'} of {many(shown, 'hit')}"
+    lines.append(f"{near_hits} {verb} within the repeatability (k = 1) of a limit.")
     lines.append(_method_sentence(table))
     if contradicted:
         verb = "is" if contradicted == 1 else "are"
@@ -240,15 +249,17 @@ def _caution(row: CampaignRow) -> list[str]:
 def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> list[str]:
     """Returns sentences on the level at which the terminal rung decides."""
     name = terminal(row, passages).rung.name
-    labels: dict[str, dict[str, None]] = {}
+    labels: dict[str, dict[str, None]] = {}  # {level: ordered set of its properties}
     for answer, measured in chain.from_iterable(card.headline for card in best):
         if answer.rung == name:
             labels.setdefault(measured.level.label, {})[words(measured.property)] = None
     if not labels:
         return [f"The rung {name} decides; it has measured nothing yet."]
     if len(labels) == 1:
-        return [f"Level: {next(iter(labels))}."]
-    return ["Levels: " + "; ".join(f"{label} ({', '.join(names)})" for label, names in labels.items()) + "."]
+        [only_label] = labels
+        return [f"Level: {only_label}."]
+    clauses = [f"{label} ({', '.join(names)})" for label, names in labels.items()]
+    return [f"Levels: {'; '.join(clauses)}."]
 
 
 def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:
@@ -272,16 +283,17 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
 
 def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:
     n = sum(rejection.n for rejection in rejections)
-    lines = [
-        f"{rejection.n} at {rejection.where}: {f'{rejection.what} ' if rejection.what else ''}{rejection.reason}."
-        for rejection in sorted(rejections, key=lambda rejection: -rejection.n)[:3]
-    ]
-    bad = sum(rejection.n for rejection in unread if rejection.verdict != words("duplicate"))
-    double = sum(rejection.n for rejection in unread) - bad
-    if bad:
-        lines.append(f"{many(bad, 'proposal')} could not be read or taken.")
-    if double:
-        lines.append(f"{many(double, 'duplicate')}.")
+    lines = []
+    most_frequent_first = sorted(rejections, key=lambda rejection: -rejection.n)
+    for rejection in most_frequent_first[:MAX_REASONS]:
+        reason = f"{rejection.what} {rejection.reason}" if rejection.what else rejection.reason
+        lines.append(f"{rejection.n} at {rejection.where}: {reason}.")
+    n_unread = sum(rejection.n for rejection in unread if rejection.verdict != words("duplicate"))
+    n_duplicates = sum(rejection.n for rejection in unread) - n_unread
+    if n_unread:
+        lines.append(f"{many(n_unread, 'proposal')} could not be read or taken.")
+    if n_duplicates:
+        lines.append(f"{many(n_duplicates, 'duplicate')}.")
     if not n:
         lines.insert(0, "No candidate has been dropped.")
     return QuestionAnswered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)

@@ -137,11 +137,15 @@ def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFil
                     group = (answer.source, measured.property, measured.level)
                     rows_by_group.setdefault(group, []).append(_cells(candidate.text, measured.quantity))
         last_seq = page[-1].seq
-    numbered = enumerate(rows_by_group.items(), start=1)
-    return [_imported_file(number, *group, rows) for number, (group, rows) in numbered]
+    files = []
+    for number, (group, rows) in enumerate(rows_by_group.items(), start=1):
+        source, property_name, level = group
+        files.append(_imported_file(number, source, property_name, level, rows))
+    return files
 
 
 def _cells(smiles: str, quantity: Quantity) -> CsvCells:
+    """Returns the cells of an imported value. The digits are as they were typed if the unit is the same."""
     typed_number, _, typed_unit = (quantity.as_typed or "").rpartition(" ")
     value = f"{quantity.censoring.sign}{quantity.value!r}"
     if typed_number and typed_unit == quantity.unit:
@@ -221,9 +225,10 @@ class Author(NamedTuple):
 
 def author(text: str) -> Author:
     """Parses `Ada Lovelace` or `Ada Lovelace <https://orcid.org/0000-0002-1825-0097>`. Raises UsageError."""
-    if match := _ORCID.match(text.strip()):
+    match = _ORCID.match(text.strip())
+    if match is not None:
         return Author(match["name"], match["id"])
-    if not text.strip() or set("<>") & set(text):
+    if not text.strip() or "<" in text or ">" in text:
         raise UsageError(f'--author "{text}": give a name, or "NAME <https://orcid.org/0000-0000-0000-0000>"')
     return Author(text.strip())
 
@@ -264,7 +269,8 @@ def write_crate(
             crate.write(unfinished)
             unfinished.chmod(0o755)
         unfinished.replace(target)
-    return len([entity for entity in crate.data_entities if entity.type != "Dataset"])
+    files = [entity for entity in crate.data_entities if entity.type != "Dataset"]  # a Dataset is a folder
+    return len(files)
 
 
 @dataclass

@@ -191,6 +191,7 @@ def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[Sho
     last_number = -1
     while page := episodes_page(connection, row, last_number, n):
         for begun in page:
+            # a page of its own has room for more than the report
             room = PageRoom(drawings=MAX_PROPOSALS, turns=5 * MAX_TURNS, longest=7 * MAX_TEXT)
             yield _episode(connection, row, begun, room)
         last_number = page[-1].number
@@ -204,12 +205,12 @@ def _episode(connection: Connection, row: CampaignRow, begun: EpisodeStart, room
     answers = _answers(connection, row, ladder, proposed)
     by_turn: dict[int, list[ShownProposal]] = {}
     for proposal in proposed:
-        member = members.get(proposal.candidate_id or 0)
+        member = None if proposal.candidate_id is None else members.get(proposal.candidate_id)
         predictions = _predictions(proposal, answers, row.units)
         shown = _shown_proposal(proposal, member, ladder, predictions, room)
         by_turn.setdefault(proposal.turn_id, []).append(shown)
     outcome = episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0))
-    why = room.cut(begun.ended_why, 300)
+    why = room.cut(begun.ended_why, limit=300)
     opening = []
     for message in begun.settings.get("opening") or ():
         text = room.cut(message.get("content"), 2 * room.longest)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-VIEWER = "3Dmol-min.js"
+VIEWER = "3Dmol-min.js"  # the script that shows molecules in three dimensions
 
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
@@ -54,37 +54,49 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     """Returns the values of the report's template."""
-    steps = rungs(connection, row.id)
+    decisive_rungs = rungs(connection, row.id)  # without the controls
     status = campaign_counts.counts(connection, row)
     passages = funnel(connection, row)
-    with_control = all_rungs(connection, row.id)
-    spent = ladder.spending(connection, row, with_control)
+    rungs_with_controls = all_rungs(connection, row.id)
+    spent = ladder.spending(connection, row, rungs_with_controls)
     unit, factor = wording.cost_unit(spent.total)
-    cards = candidates.cards(connection, row, steps, artifacts, top)
-    table = candidates.table(connection, row, steps)
-    pairs = ladder.compared(connection, row, steps)
-    judged = rung_agreement.opinions(connection, row)
-    measured = ladder.imported(connection, row, steps)
-    fallen = rejections.rejections(connection, row, steps)
+    cards = candidates.cards(connection, row, decisive_rungs, artifacts, top)
+    table = candidates.table(connection, row, decisive_rungs)
+    rung_pairs = ladder.compared(connection, row, decisive_rungs)
+    import_pairs = ladder.imported(connection, row, decisive_rungs)
+    rejected = rejections.rejections(connection, row, decisive_rungs)
     unread = rejections.unread(connection, row)
-    who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
-    limits = row.has_limits
+    active_proposers = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
     scores = proposers.prediction_scores(connection, row)
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
+    answers = summary.answers(
+        row,
+        status,
+        passages,
+        spent,
+        best=cards,
+        table=table,
+        pairs=rung_pairs,
+        rejections=rejected,
+        unread=unread,
+        judged=rung_agreement.opinions(connection, row),
+        measured=import_pairs,
+    )
+    only_proposer = active_proposers[0] if len(active_proposers) == 1 else None
     return {
         "row": row,
         "spec": row.shown_spec,
         "status": status,
-        "limits": limits,
-        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged, measured),
+        "limits": row.has_limits,
+        "answers": answers,
         "passages": passages,
         "spending": spent,
         "cost_unit": unit,
         "cost_factor": factor,
-        "finders": who[: proposers.LISTED],
-        "finders_left_out": len(who[proposers.LISTED :]),
-        "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
+        "finders": active_proposers[: proposers.LISTED],
+        "finders_left_out": len(active_proposers[proposers.LISTED :]),
+        "finder_words": "" if only_proposer is None else proposers.summary_sentence(only_proposer, row),
         "predicted": scores,
         "predictions": {c.candidate.key: proposers.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
@@ -93,23 +105,23 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "glossary": wording.WORDS,
         "table": table,
         "audit": audit.audit(connection, row),
-        "pairs": [*pairs, *measured],
-        "rejections": fallen,
+        "pairs": [*rung_pairs, *import_pairs],
+        "rejections": rejected,
         "unread": unread,
         "blocks": events(connection, row, "safety_blocked", limit=50),
-        "rungs": ladder.of_rungs(connection, row, with_control),
-        "reused": ladder.of_reuse(connection, row, with_control),
+        "rungs": ladder.of_rungs(connection, row, rungs_with_controls),
+        "reused": ladder.of_reuse(connection, row, rungs_with_controls),
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
-        "objective_charts": objectives.objective_charts(connection, row, steps),
+        "objective_charts": objectives.objective_charts(connection, row, decisive_rungs),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
         "progress_chart": charts.progress(
-            {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, limits
+            {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
-        "finders_chart": charts.progress(proposers.progress(connection, row, who), limits),
+        "finders_chart": charts.progress(proposers.progress(connection, row, active_proposers), row.has_limits),
         "prediction_charts": _learning(scores),
     }
 
@@ -120,6 +132,7 @@ MIN_ANSWERS = 10  # answers from which a proposer has a line
 
 def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
+    # {(rung, property, unit): {proposer: points (number of the episode, CRPS)}}
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
     for score in scores:
         if score.record.n >= MIN_ANSWERS:
@@ -144,11 +157,13 @@ def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
 
 @lru_cache(maxsize=8)
 def asset(name: str) -> str:
+    """Returns the text of a file in the folder `static`."""
     return files("sciagent.report").joinpath("static", name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
+    """Returns the template engine with the functions and filters of the reports."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -40,7 +39,8 @@ MAX_TABLE_ROWS = 10_000  # rows of the table
 PAGE_ROWS = 500  # rows of the table that are read at once
 MAX_DRAWINGS = 300  # rows of the table with a drawing
 MAX_VALUE_COLUMNS = 14  # columns of the table besides those that every campaign has
-STATUS_PLACE = 2  # place of the status in a row of the table
+# places of cells in a row of the table
+STATUS_PLACE = 2
 KIND_PLACE = 3
 NAME_PLACE = 9
 MAX_SERIES = 2  # charts of series on a card
@@ -92,7 +92,7 @@ def cards(
     ids = [candidate.id for candidate in ranked]
     answers = rung_answers(connection, row, ladder, ids)
     imported = imported_answers(connection, ids)
-    wanted = [o["property"] for o in row.spec.get("objectives", ())]
+    objective_names = [objective["property"] for objective in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
     shown_cards = []
     fits = fits_by_rung(ladder)
@@ -100,19 +100,19 @@ def cards(
         own = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
-        shown_geometry = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(
-            candidate.payload
-        )
+        status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
         first_series = islice(stored_series(artifacts, own), MAX_SERIES)
         shown_cards.append(
             Card(
                 rank,
                 candidate,
-                *_standing(row, candidate, ladder, from_files),
-                depicted(candidate),
-                geometry={"text": shown_geometry[0], "format": shown_geometry[1]} if shown_geometry else None,
+                status_text,
+                kind,
+                contradicted,
+                drawing=depicted(candidate),
+                geometry=_shown_geometry(artifacts, candidate, own),
                 series=[series_chart(stored) for stored in first_series],
-                headline=[highest[name] for name in wanted if name in highest],
+                headline=[highest[name] for name in objective_names if name in highest],
                 imported=all_values(from_files),
                 margins={margin.property: margin for margin in margins(row, highest, errors)},
                 origin=origin_of(connection, candidate),
@@ -120,6 +120,14 @@ def cards(
             )
         )
     return shown_cards
+
+
+def _shown_geometry(
+    artifacts: ArtifactStore, candidate: RankedCandidate, answers: Sequence[EvidenceAnswer]
+) -> Mapping[str, str] | None:
+    """Returns the field geometry of `Card`: from an answer, else as proposed. answers: of the candidate's rungs."""
+    found = geometry(artifacts, answers, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
+    return {"text": found[0], "format": found[1]} if found else None
 
 
 def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
@@ -244,7 +252,9 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         rows.append([*first_cells, *ordered_cells])
     drawings = _drawings(ranked[:MAX_DRAWINGS])
     near_edge, doubtful, judged = _near_limits(connection, row, ladder, values_of_hits)
-    return Table(ordered_columns, rows, drawings, near_edge, doubtful, judged, imported)
+    return Table(
+        ordered_columns, rows, drawings, near_edge=near_edge, doubtful=doubtful, judged=judged, imported=imported
+    )
 
 
 class _Page:
@@ -319,9 +329,11 @@ def _near_limits(
     n_judged = 0
     for values in hits:
         of_hit = margins(row, values, errors)
-        # An unknown repeatability or 0 is no reason to call a hit near.
-        if any(margin.margin <= (margin.repeatability or -math.inf) for margin in of_hit):
-            n_near_edge += 1
+        for margin in of_hit:
+            # an unknown repeatability or 0 is no reason to call a hit near
+            if margin.repeatability and margin.margin <= margin.repeatability:
+                n_near_edge += 1
+                break
         if any(margin.is_clear() is False for margin in of_hit):
             n_doubtful += 1
         if any(margin.method for margin in of_hit):

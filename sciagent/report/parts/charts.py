@@ -87,7 +87,8 @@ def svg(chart: Figure, title: str, salt: str) -> str:
     buffer = io.StringIO()
     chart.dpi = POINTS_PER_INCH
     with matplotlib.rc_context({"svg.hashsalt": salt}):
-        if (layout := chart.get_layout_engine()) is not None:
+        layout = chart.get_layout_engine()
+        if layout is not None:
             layout.execute(chart)
             chart.set_layout_engine("none")
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
@@ -132,8 +133,10 @@ def funnel(passages: Sequence[Passage]) -> str:
     for place, passage in enumerate(passages):
         counts = {name: getattr(passage, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
         counts["waiting"] = passage.waiting + passage.running + passage.set_aside
-        bars.append({name: n / (passage.came or 1) for name, n in counts.items()})
-        _write_counts(axes, place, list(counts.values()), list(bars[-1].values()))
+        whole = max(passage.came, 1)
+        shares = {name: n / whole for name, n in counts.items()}
+        bars.append(shares)
+        _write_counts(axes, place, list(counts.values()), list(shares.values()))
         if not passage.came:
             axes.text(0.01, place, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
     _bars(chart, axes, bars)
@@ -206,6 +209,7 @@ def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: i
 
 
 def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
+    """Labels the bars, the first one at the top."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
@@ -242,7 +246,7 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
         points = _reached(steps, counts_hits, factor)
         if points:
             _line(axes, points, style if name else CAMPAIGN_LINE, name, drawstyle="steps-post")
-            highest = max(highest, *(y for _, y in points))
+            highest = max(highest, max(y for _, y in points))
     axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, highest * 1.12))
     axes.set_xlabel(f"{unit} booked for the proposer" if is_by_proposer else f"{unit} booked, all rungs")
     title = f"{_label_reached(axes, counts_hits)} against {unit}"
@@ -284,7 +288,8 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
     highest = max(y for _, y in chain.from_iterable(lines.values()))
-    axes.set_ylim(0, highest * 1.15 or 1.0)
+    top = highest * 1.15 if highest else 1.0
+    axes.set_ylim(0, top)
     axes.set_xlabel("episode")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(label)
@@ -301,7 +306,8 @@ def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: st
     visible_name = f" {name}" if name.startswith("_") else name  # matplotlib hides labels that begin with _
     x = [point[0] for point in points]
     y = [point[1] for point in points]
-    axes.plot(x, y, label=cut(visible_name, 34), markevery=max(1, len(points) // 20), **look)
+    points_per_marker = max(1, len(points) // 20)
+    axes.plot(x, y, label=cut(visible_name, 34), markevery=points_per_marker, **look)
 
 
 def _legend_above(chart: Any, axes: Any) -> None:

@@ -127,14 +127,20 @@ def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) 
     return min(distances)
 
 
+def _mean(replicates: progress_and_comparisons.Replicates) -> float:
+    """Returns the pooled value of replicates."""
+    values = [value for value, _ in replicates.values]
+    uncertainties = [uncertainty for _, uncertainty in replicates.values]
+    mean, _ = pooled(values, uncertainties)
+    return mean
+
+
 def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> MethodFigures | None:
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
     pairs = []
     for imported, of_rung, _ in progress_and_comparisons.replicate_pairs(connection, row, None, rung, name):
         if not imported.is_censored and not of_rung.is_censored:
-            measured, _ = pooled(*zip(*imported.values, strict=True))
-            computed, _ = pooled(*zip(*of_rung.values, strict=True))
-            pairs.append((imported.level_id, measured, computed))
+            pairs.append((imported.level_id, _mean(imported), _mean(of_rung)))
     level_ids = {level_id for level_id, _, _ in pairs}
     experimental = progress_and_comparisons.experimental_levels(connection, sorted(level_ids))
     errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]

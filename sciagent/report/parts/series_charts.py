@@ -31,7 +31,7 @@ STYLES: dict[CurveRole, Any] = {
 
 
 class StoredSeries(NamedTuple):
-    """A series of a candidate, with the answer that left it."""
+    """A series of a candidate, with the rung's answer that it came with."""
 
     answer: EvidenceAnswer
     name: str
@@ -79,13 +79,15 @@ def drawn_series(series: Series, salt: str) -> str:
         own = [curve for curve in with_values if series.column(curve.y or "").axis == name]
         _draw_values(series, own, axes)
         axes.set_ylabel(cut(series.axis(name).label, 40), fontsize=9)
-    for mark in (curve for curve in series.curves if curve.y is None):
-        _draw_marks(series, mark, panels[-1])
+    for curve in series.curves:
+        if curve.y is None:  # marks at places of the x axis, without values
+            _draw_marks(series, curve, panels[-1])
     _finish(series, chart, panels)
     return svg(chart, series.title, salt)
 
 
 def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
+    """Adds the grid, the label of the x axis, and one legend of all panels."""
     for axes in panels:
         axes.tick_params(labelsize=8.5)
         axes.grid(axis="x")
@@ -93,11 +95,15 @@ def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
     panels[-1].set_xlabel(cut(series.x_axis.label, 60), fontsize=9)
     if series.x_axis.is_reversed:
         panels[-1].invert_xaxis()
-    entries = list[tuple[Any, str]]()
+    handles = list[Any]()
+    labels = list[str]()
     for panel in panels:
-        entries += zip(*panel.get_legend_handles_labels(), strict=True)
-    look = {"fontsize": 8.5, "handlelength": 1.9, "columnspacing": 1.0, "handletextpad": 0.5}
-    chart.legend(*zip(*entries, strict=True), loc="outside upper left", ncols=min(3, len(entries)), **look)
+        panel_handles, panel_labels = panel.get_legend_handles_labels()
+        handles += panel_handles
+        labels += panel_labels
+    spacing = {"handlelength": 1.9, "columnspacing": 1.0, "handletextpad": 0.5}
+    n_columns = min(3, len(labels))
+    chart.legend(handles, labels, loc="outside upper left", ncols=n_columns, fontsize=8.5, **spacing)
 
 
 def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> None:
@@ -107,24 +113,35 @@ def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> No
     styles = iter(LINES)
     heights = list[float]()
     for curve in others:
-        _draw_line(series, curve, axes, STYLES.get(curve.role) or _other(*next(styles)))
+        style = STYLES.get(curve.role)
+        if style is None:
+            colour, marker, dashes = next(styles)
+            style = _style_without_role(colour, marker, dashes)
+        _draw_line(series, curve, axes, style)
         heights += series.column(curve.y or "").values
     for curve in differences:
         _draw_difference(series, curve, axes, min(heights, default=0.0), max(heights, default=0.0))
 
 
 def _draw_difference(series: Series, curve: SeriesCurve, axes: Any, floor: float, top: float) -> None:
-    """Draws a difference below the curves between floor and top, around a line that marks 0. Below the curves the axis
-    has no ticks, since they would not hold for the difference."""
+    """Draws a difference below the other curves, around a line that marks its 0.
+
+    floor, top: lowest and highest value of the other curves. The axis has no ticks below them, since ticks would not
+    hold for the difference.
+    """
     height = top - floor
-    level = floor - 0.08 * height - max(series.column(curve.y or "").values, default=0.0) if height else 0.0
+    level = 0.0
+    if height:
+        gap = 0.08 * height
+        highest_difference = max(series.column(curve.y or "").values, default=0.0)
+        level = floor - gap - highest_difference
     axes.axhline(level, color=COLOURS["muted"], linewidth=0.5, zorder=1)
     _draw_line(series, curve, axes, STYLES[CurveRole.DIFFERENCE], level)
     if height:
         axes.set_yticks([tick for tick in axes.get_yticks() if min(floor, 0.0) <= tick <= top + 0.05 * height])
 
 
-def _other(colour: str, marker: str, dashes: Any) -> Any:
+def _style_without_role(colour: str, marker: str, dashes: Any) -> Any:
     """Returns the style of a curve without a role."""
     return {"color": COLOURS[colour], "linewidth": 1.2, "linestyle": dashes, "marker": marker}
 
@@ -138,28 +155,37 @@ def _draw_line(series: Series, curve: SeriesCurve, axes: Any, style: Any, level:
     if curve.error is not None:
         error = np.array(series.column(curve.error).values)
         axes.fill_between(x, y - error, y + error, color=COLOURS["band"], linewidth=0)
-    few = {"marker": style.get("marker", "o"), "markersize": 3.5, "clip_on": False} if len(x) <= WITH_MARKERS else {}
-    axes.plot(*thinned(x, y), label=_label(curve), **{**style, "marker": None, **few})
+    line_style = {**style, "marker": None}
+    if len(x) <= WITH_MARKERS:
+        line_style |= {"marker": style.get("marker", "o"), "markersize": 3.5, "clip_on": False}
+    shown_x, shown_y = thinned(x, y)
+    axes.plot(shown_x, shown_y, label=_label(curve), **line_style)
 
 
 def _draw_marks(series: Series, curve: SeriesCurve, axes: Any) -> None:
     """Draws ticks on the lower edge of a panel."""
     x = np.array(series.column(curve.x).values)
     low, high = axes.get_ylim()
-    foot = low - 0.09 * (high - low)
-    axes.vlines(x, foot, low - 0.03 * (high - low), color=COLOURS["hit"], linewidth=0.8, label=_label(curve))
-    axes.set_ylim(foot, high)
+    height = high - low
+    tick_bottom = low - 0.09 * height
+    tick_top = low - 0.03 * height
+    axes.vlines(x, tick_bottom, tick_top, color=COLOURS["hit"], linewidth=0.8, label=_label(curve))
+    axes.set_ylim(tick_bottom, high)
 
 
 def _label(curve: SeriesCurve) -> str:
-    return cut(curve.name if not curve.name.startswith("_") else f" {curve.name}", 34)  # matplotlib hides those with _
+    """Returns the name of a curve in the legend. A name that begins with `_` gets a space before, else it is hidden."""
+    name = f" {curve.name}" if curve.name.startswith("_") else curve.name
+    return cut(name, 34)
 
 
 def thinned(x: Array, y: Array) -> tuple[Array, Array]:
-    """Returns at most DRAWN points of a curve: of each stretch its lowest and highest, in their order."""
+    """Returns at most DRAWN points of a curve, in order: the lowest and the highest point of each stretch."""
     if len(x) <= DRAWN:
         return x, y
-    kept = []
+    indices = []
     for stretch in np.array_split(np.arange(len(x)), DRAWN // 2):
-        kept += sorted({int(stretch[y[stretch].argmin()]), int(stretch[y[stretch].argmax()])})
-    return x[kept], y[kept]
+        lowest = int(stretch[y[stretch].argmin()])
+        highest = int(stretch[y[stretch].argmax()])
+        indices += sorted({lowest, highest})
+    return x[indices], y[indices]

@@ -30,6 +30,7 @@ from sciagent.store.database.engine import db_now
 
 DRIVER_LEASE_SECONDS = lease_seconds()
 LOST_LEASE_TEXT = "another process drives this campaign now; this one stops and writes nothing more"
+# kinds of events: whether the cluster took the jobs of the campaign
 SLURM_REFUSED = "slurm_refused"
 SLURM_ACCEPTED = "slurm_took"
 
@@ -70,7 +71,8 @@ class CampaignRow:
     @property
     def has_limits(self) -> bool:
         """Whether an objective has acceptance limits, which define hits."""
-        return any(o.get("accept") not in (None, [None, None]) for o in self.spec.get("objectives", ()))
+        objectives = self.spec.get("objectives", ())
+        return any(objective.get("accept") not in (None, [None, None]) for objective in objectives)
 
     @property
     def shown_spec(self) -> dict[str, Any]:
@@ -173,15 +175,15 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
         stated_properties = stated_in_spec or ()  # the same in each row, since all rows are of one campaign
     computations = {rung.name: rung.computation for rung in ladder}
     for stated in stated_properties:
-        place = list(computations).index(stated["after"])
+        position = list(computations).index(stated["after"])  # of the rung after which the property is known
         settings_hash = derived.settings_hash(stated, computations)
-        all_derived = {**ladder[place].derived, stated["property"]: settings_hash}
-        ladder[place] = replace(ladder[place], derived=all_derived)
+        all_derived = {**ladder[position].derived, stated["property"]: settings_hash}
+        ladder[position] = replace(ladder[position], derived=all_derived)
     return ladder
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
-    """Store each rung's request for remote workers. by_rung: rung id to settings with paths, and limits."""
+    """Store each rung's request for remote workers. by_rung: {rung id: settings with paths, and limits}."""
     for rung_id, request in by_rung.items():
         connection.execute(sa.update(t.rung).where(t.rung.c.id == rung_id).values(request=dict(request)))
 
@@ -217,7 +219,7 @@ def set_state(connection: Connection, campaign_id: int, state: CampaignState, st
 
 @dataclass(frozen=True)
 class DriverLease:
-    """The right to drive a campaign; `fence` is checked at every write."""
+    """The right to drive a campaign. Every write checks `fence`, a number that grows with each new driver."""
 
     campaign_id: int
     owner: str
@@ -237,7 +239,8 @@ def owner_is_dead(owner: str) -> bool:
         if host != socket.gethostname():
             return False
         process = psutil.Process(int(pid))
-        is_another_process = abs(process.create_time() - float(started_at)) > 1.0  # the system used the pid again
+        # the system used the pid again; the start times of one process differ by rounding only
+        is_another_process = abs(process.create_time() - float(started_at)) > 1.0
         return is_another_process or bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True

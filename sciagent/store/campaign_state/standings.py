@@ -195,11 +195,16 @@ def best_scored(connection: Connection, campaign_id: int, n: int, part: Candidat
 
 def last_reasons(connection: Connection, chosen: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
     """{(rung id, candidate id): reason of the last decision to run the rung on the candidate, or to keep it listed}."""
+    if not chosen:
+        return {}
     d = t.decision.c
+    rung_ids = sorted({rung_id for rung_id, _ in chosen})
+    candidate_ids = sorted({candidate_id for _, candidate_id in chosen})
     query = (
         sa.select(d.rung_id, d.candidate_id, d.why)
-        .where(among(connection, d.rung_id, sorted({rung for rung, _ in chosen})), d.action.in_(("run", "reprice")))
-        .where(among(connection, d.candidate_id, sorted({candidate for _, candidate in chosen})))
+        .where(among(connection, d.rung_id, rung_ids), d.action.in_(("run", "reprice")))
+        .where(among(connection, d.candidate_id, candidate_ids))
         .order_by(d.id)
     )
-    return {(rung, candidate): why or "" for rung, candidate, why in connection.execute(query)} if chosen else {}
+    # in order of id, so that the last decision replaces the others
+    return {(rung_id, candidate_id): why or "" for rung_id, candidate_id, why in connection.execute(query)}

@@ -1,9 +1,11 @@
 """Watermarks of turns, decisions, calibrations, likenesses and versions.
 
-Evidence takes a new number of the ledger's counter; these rows only note what the counter says. On PostgreSQL a
-transaction that noted it may commit after a version has taken the next number, and its row would then slip below that
-version's watermark. The row of the campaign closes the gap: who notes the counter locks it first, and who takes the
-number of a version locks it, too. "All turns below W" is then a fixed set, as is "all evidence up to W".
+A watermark is a number of the ledger's counter. Each piece of evidence takes the next number, and so does a version of
+rewards or of a data set. A turn, decision, calibration or likeness takes no number: it only notes the present one.
+
+On PostgreSQL a transaction may note the present number and commit after a version has taken the next one. Its row
+would then be added below the watermark of a version that is complete. A lock prevents this: both transactions lock the
+row of the campaign before they read the counter. "All turns below W" is then a fixed set, as is "all evidence up to W".
 
 A calibration of a rung is never changed; the last fit of a rung and a property counts.
 """
@@ -22,15 +24,16 @@ from sciagent.store.results.evidence import next_watermark, read_watermark
 
 
 def lock(connection: Connection, campaign_id: int) -> None:
-    """Lock the campaign's row until the commit, as a driver does while it writes. Workers, whose rows only refer to
-    the campaign, do not wait for this lock."""
+    """Lock the campaign's row until the commit, as a driver does while it writes.
+
+    Workers do not wait for this lock, since they write only rows that refer to the campaign.
+    """
     query = sa.select(t.campaign.c.id).where(t.campaign.c.id == campaign_id)
     connection.execute(query.with_for_update(key_share=True))
 
 
 def note(connection: Connection, campaign_id: int) -> int:
-    """Returns the watermark for rows of a campaign that this transaction writes: the watermark of the newest
-    evidence.
+    """Returns the present watermark, for rows of the campaign that this transaction writes.
 
     The campaign's row is locked before the counter is read. Drivers hold this lock already, so they do not wait.
     """
@@ -39,7 +42,7 @@ def note(connection: Connection, campaign_id: int) -> int:
 
 
 def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
-    """Locks the campaign of a trajectory, and returns the same watermark as `note`."""
+    """Locks the campaign of a trajectory, and returns the present watermark as `note` does."""
     j = t.trajectory.c
     query = sa.select(t.campaign.c.id).join(t.trajectory, j.campaign_id == t.campaign.c.id)
     connection.execute(query.where(j.id == trajectory_id).with_for_update(key_share=True, of=t.campaign))
@@ -47,17 +50,17 @@ def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
 
 
 def wait_for_noted_rows(connection: Connection, campaign_ids: Iterable[int]) -> None:
-    """Waits until all rows that were noted at earlier watermarks are in the ledger, or given up.
+    """Waits until each transaction that noted an earlier watermark is committed or rolled back.
 
-    Later rows get at least the counter's present number. The locks are taken in order, so that two versions of the same
-    campaigns cannot wait for each other, and are held until the commit.
+    Rows that are written later note the counter's present number or a higher one. The locks are held until the commit.
+    They are taken in order, so that two versions of the same campaigns cannot wait for each other.
     """
     for campaign_id in sorted(set(campaign_ids)):
         lock(connection, campaign_id)
 
 
 def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
-    """Takes the watermark of a version: all rows of the campaigns that were noted before lie below it for good.
+    """Takes the watermark of a version, and returns it. No row of the campaigns is added below it afterwards.
 
     The counter stays locked until the commit, so the transaction must do nothing else that takes long.
     """
@@ -66,33 +69,38 @@ def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
 
 
 def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
-    """Returns whether the campaign has turns, decisions, calibrations, likenesses or groups that were noted at
-    `watermark` or later. They are not in a version of that watermark, even if no evidence has come since."""
+    """Returns whether the campaign has turns, decisions, calibrations, likenesses or groups of episodes that noted
+    `watermark` or a higher one.
+
+    A version of that watermark does not contain these rows, even if no evidence was recorded since.
+    """
     u = t.turn.c
     j = t.trajectory.c
     g = t.rollout_group.c
     turns = sa.select(u.id).join(t.trajectory, j.id == u.trajectory_id)
-    later = [
+    later_rows = [
         turns.where(j.campaign_id == campaign_id, u.watermark >= watermark),
         sa.select(g.id).where(g.campaign_id == campaign_id, g.snapshot_watermark >= watermark),
     ]
     for table in (t.decision, t.calibration, t.likeness):
-        later.append(sa.select(table.c.id).where(table.c.campaign_id == campaign_id, table.c.watermark >= watermark))
-    return any(connection.execute(query.limit(1)).scalar() is not None for query in later)
+        later_rows.append(
+            sa.select(table.c.id).where(table.c.campaign_id == campaign_id, table.c.watermark >= watermark)
+        )
+    return any(connection.execute(query.limit(1)).scalar() is not None for query in later_rows)
 
 
 def write_fits(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
     """Write fits. by_rung: {rung id: fits by property}."""
-    alike = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
+    common_columns = {"campaign_id": campaign_id, "watermark": note(connection, campaign_id), "at": db_now(connection)}
     rows = []
     for rung_id, fits in by_rung.items():
-        rows += [{**alike, "rung_id": rung_id, **vars(fit)} for fit in fits.values()]
+        rows += [{**common_columns, "rung_id": rung_id, **vars(fit)} for fit in fits.values()]
     if rows:
         connection.execute(sa.insert(t.calibration), rows)
 
 
 def current_fits(connection: Connection, campaign_id: int, as_of: int | None = None) -> dict[int, dict[str, Fit]]:
-    """{rung id: fits by property}, the last ones. as_of: a watermark; fits that were written since do not count."""
+    """{rung id: last fits by property}. as_of: a watermark; only fits with a lower one count. None: all fits count."""
     c = t.calibration.c
     query = sa.select(c.rung_id, *(c[name] for name in Fit.__dataclass_fields__)).where(c.campaign_id == campaign_id)
     if as_of is not None:

@@ -31,8 +31,9 @@ def execute_many(
 ) -> int:
     """Insert rows into a table, or update it by rows. Returns the number of rows that an update changed.
 
-    rows: mappings with the same names, those of columns or of `bindparam`s. alike: values for all rows, under names
-    that the rows lack. A column that is left out of an insert gets the database's default, on PostgreSQL not Python's.
+    rows: mappings with the same names, which are names of columns or of `bindparam`s. alike: values for all rows, under
+    names that the rows lack. A column that is left out of an insert gets the database's default, on PostgreSQL not
+    Python's.
     """
     if not rows:
         return 0

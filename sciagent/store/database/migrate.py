@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HEAD = "0001"  # the revision of the last script, as `head` reads it
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
-SNAPSHOT = "sqlite.sql"
+SNAPSHOT = "sqlite.sql"  # the statements that write the tables of a new SQLite ledger
 VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 
@@ -146,6 +146,7 @@ def run_scripts(engine: Engine) -> None:
 
 
 def _copy(path: Path, revision: str) -> Path:
+    """Copies a SQLite ledger beside it, under a name that no file has; returns the path of the copy."""
     target = path.with_name(f"{path.name}.before-{revision}")
     number = 1
     while target.exists():
@@ -198,12 +199,12 @@ def differences(engine: Engine) -> list[str]:
             suffixes = ("append_only", "no_truncate")
             query = "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
         triggers = set(connection.exec_driver_sql(query).scalars())
-    return differing + [
-        f"{table}: trigger {table}_{suffix} is missing"
-        for table in (*APPEND_ONLY, *CHANGEABLE)
-        for suffix in suffixes
-        if f"{table}_{suffix}" not in triggers
-    ]
+    for table in (*APPEND_ONLY, *CHANGEABLE):
+        for suffix in suffixes:
+            trigger = f"{table}_{suffix}"
+            if trigger not in triggers:
+                differing.append(f"{table}: trigger {trigger} is missing")
+    return differing
 
 
 def back_up(url: URL, target: Path) -> None:

@@ -1,5 +1,7 @@
-"""The tables of the ledger; those of learning, the laboratory and people come from `feature_tables`. Times are UTC.
+"""The tables of the ledger. Times are UTC.
 
+The tables of learning, the laboratory and people are defined in `lab_and_learning_tables`, and can be imported from
+here, too. A watermark is a number of the ledger's counter; it tells which rows were written before which others.
 Triggers in the database guard the append-only tables, such as evidence, turn and spend.
 """
 
@@ -71,6 +73,7 @@ __all__ = [
     "tool_set",
     "training_use",
 ]
+# the tables whose rows are never changed or deleted
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),

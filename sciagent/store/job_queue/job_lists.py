@@ -15,6 +15,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
+# the order of the states in a list of jobs
 STATE_ORDER = (
     JobState.RUNNING,
     JobState.QUEUED,
@@ -47,8 +48,10 @@ def in_states(connection: Connection, campaign_id: int, states: Sequence[JobStat
 
 
 def _job_standings(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
-    query = sa.select(*(_J[name] for name in JobStanding._fields)).where(*conditions).order_by(_J.id).limit(limit)
-    return [JobStanding._make([*ids, JobState(state)]) for *ids, state in connection.execute(query).all()]
+    columns = [_J[name] for name in JobStanding._fields]
+    query = sa.select(*columns).where(*conditions).order_by(_J.id).limit(limit)
+    rows = connection.execute(query).all()
+    return [JobStanding(row.id, row.campaign_id, row.rung_id, row.candidate_id, JobState(row.state)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -91,17 +94,22 @@ def page(
 
     rung_ids: only jobs of these rungs. A job is sorted by its present state, also if the state has just changed.
     """
-    begin = None
+    last_listed = None  # the job that ended the page before
     if after is not None:
-        begin = connection.execute(sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)).one_or_none()
+        job_query = sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)
+        last_listed = connection.execute(job_query).one_or_none()
+    remaining_states: Sequence[JobState] = STATE_ORDER
+    if last_listed is not None:
+        remaining_states = STATE_ORDER[STATE_ORDER.index(JobState(last_listed.state)) :]
     job_ids = list[int]()
-    for state in STATE_ORDER:
+    for state in remaining_states:
         if state not in states:
             continue
-        if begin is not None and STATE_ORDER.index(state) < STATE_ORDER.index(JobState(begin.state)):
-            continue
-        behind = (begin.priority, begin.id) if begin is not None and begin.state == state else None
-        job_ids += _ids(connection, campaign_ids, state, limit - len(job_ids), rung_ids, behind)
+        behind = None
+        if last_listed is not None and last_listed.state == state:
+            behind = (last_listed.priority, last_listed.id)
+        n_missing = limit - len(job_ids)
+        job_ids += _ids(connection, campaign_ids, state, n_missing, rung_ids, behind)
         if len(job_ids) >= limit:
             break
     return job_rows(connection, job_ids)
@@ -115,7 +123,10 @@ def _ids(
     rung_ids: Sequence[int] | None,
     behind: tuple[float, int] | None,
 ) -> list[int]:
-    """Ids of the next jobs in one state. Each campaign has its own query, since only then an index gives the order."""
+    """Ids of the next jobs in one state. Each campaign has its own query, since only then an index gives the order.
+
+    behind: (priority, id) of the last job that was listed; None: the list of this state begins.
+    """
     ranked = list[tuple[float, int]]()
     for campaign_id in campaign_ids:
         query = sa.select(_J.priority, _J.id).where(_J.campaign_id == campaign_id, _J.state == state)
@@ -143,6 +154,7 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     )
     ended = sa.select(a.job_id, a.outcome, a.reason, sa.func.coalesce(a.detail, ""))
     ended = ended.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
+    # attempts are in order of id, so that the last one of a job replaces the others
     results = {job_id: result for job_id, *result in connection.execute(ended).all()}
     no_result = [None, None, ""]  # outcome, reason and detail of a job without an ended attempt
     by_id = dict[int, JobRow]()
@@ -155,8 +167,11 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
 def counts(
     connection: Connection, campaign_ids: Sequence[int], rung_ids: Sequence[int] | None = None
 ) -> dict[str, int]:
-    """{state: number of jobs} of these campaigns; states without jobs are left out."""
-    mine = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
-    query = sa.select(_J.state, sa.func.count()).where(mine).group_by(_J.state)
+    """{state: number of jobs} of these campaigns; states without jobs are left out.
+
+    rung_ids: count the jobs of these rungs instead; None: all jobs of the campaigns.
+    """
+    condition = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
+    query = sa.select(_J.state, sa.func.count()).where(condition).group_by(_J.state)
     by_state = {state: n for state, n in connection.execute(query).all()}
     return {str(state): by_state[state] for state in STATE_ORDER if state in by_state}

@@ -76,7 +76,7 @@ def start_many(
     now = db_now(connection)
     jobs_per_call = Counter(calls)
     written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
-    claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(written, new, strict=True)]
+    claimed = [(*id_and_fence, job.campaign_id, job.rung_id) for id_and_fence, job in zip(written, new, strict=True)]
     sizes = [1] * len(claimed) if calls is None else [jobs_per_call[call] for call in calls]
     return _attempts_of(connection, claimed, sizes, owner, now)
 
@@ -160,6 +160,7 @@ def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]
 
 
 def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
+    """A query for (id, fence, whether to cancel, kills) of these jobs that are running, also under a later claim."""
     j = t.job.c
     job_ids = [claim.job_id for claim in claims]
     query = sa.select(j.id, j.fence, j.cancel_requested, j.kills)
@@ -255,10 +256,11 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
         .limit(limit)
         .with_for_update(of=t.job, skip_locked=limit is not None)
     )
-    return [
-        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request), JobState.RUNNING])
-        for job_id, id_, fence, *columns, request in connection.execute(query).all()
-    ]
+    attempts = []
+    for job_id, attempt_id, fence, *columns, request in connection.execute(query).all():
+        claim_held = Claim(job_id, attempt_id, fence)
+        attempts.append(LiveAttempt._make([claim_held, *columns, _threads(request), JobState.RUNNING]))
+    return attempts
 
 
 def _threads(request: Mapping[str, Any] | None) -> int:

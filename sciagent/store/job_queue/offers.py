@@ -109,7 +109,8 @@ def _queries(queues: tuple[str, ...], kinds: JobKinds, skip: tuple[int, ...], se
         j.id != sa.bindparam("job"),
         sa.not_(has_failed),
     )
-    return _Queries(campaigns, tuple(of_campaign.where(j.queue == queue).limit(1) for queue in queues), companions)
+    most_urgent = tuple(of_campaign.where(j.queue == queue).limit(1) for queue in queues)
+    return _Queries(campaigns, most_urgent, companions)
 
 
 def _is_of_kind(needs: str | None, max_memory_mb: float) -> sa.ColumnElement[bool]:
@@ -325,16 +326,23 @@ def _ended_job(rows: Sequence[Any], last_counted: int) -> EndedJob:
     """Returns an ended job. rows: one for each of its attempts. last_counted: id of the last attempt that its driver
     has counted."""
     job = rows[0]
-    attempts = [row for row in rows if (row.attempt_id or 0) > last_counted]
-    last = attempts[-1] if attempts else None
+    attempts = [row for row in rows if row.attempt_id is not None and row.attempt_id > last_counted]
+    wall_seconds = None
+    reason = None
+    detail = ""
+    if attempts:
+        last = attempts[-1]
+        wall_seconds = last.wall_seconds
+        reason = Reason(last.reason) if last.reason else None
+        detail = last.detail or ""
     return EndedJob(
-        job.id,
-        JobState(job.state),
-        sum((Cost(attempt.cost) for attempt in attempts), Cost()),
-        last.wall_seconds if last else None,
-        Outcome(job.outcome) if job.outcome else None,
-        Reason(last.reason) if last and last.reason else None,
-        (last.detail or "") if last else "",
-        job.kills,
-        job.losses,
+        job_id=job.id,
+        state=JobState(job.state),
+        cost=sum((Cost(attempt.cost) for attempt in attempts), Cost()),
+        wall_seconds=wall_seconds,
+        outcome=Outcome(job.outcome) if job.outcome else None,
+        reason=reason,
+        detail=detail,
+        kills=job.kills,
+        losses=job.losses,
     )

@@ -1,7 +1,7 @@
 """Registered workers, one row each, renewed while the worker lives, and their resources.
 
-A worker runs the jobs on which it has leases. Its resources are its capacity for jobs, what it lacks, and the amounts
-in use and free.
+A worker runs the jobs on which it has leases. The second half of the module computes from the resources of workers how
+many jobs fit, why no worker can run a job, and which amounts are in use or free.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
-# a worker without a report for this time counts as dead; it reports four times in it
+# a worker that does not report for this time counts as dead; a worker reports four times within it
 SEEN_SECONDS = 0.75 * LEASE_SECONDS
 
 
@@ -260,6 +260,7 @@ def impossible_requests(connection: Connection, queue: str) -> list[str]:
 
 
 def impossible_request_text(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
+    """The message that no worker of the queue can satisfy these needs. capacity_: of the queue for them."""
     return f"no worker of queue {queue} can ever hold a job that needs {in_words(needs)}: {capacity_.missing}"
 
 
@@ -273,6 +274,7 @@ class FreeResources:
     """Indices of the free GPUs."""
 
     def fits(self, needs: Mapping[str, int]) -> bool:
+        """Whether a job with these needs can start now."""
         return all(self.amounts.get(name, 0) >= n for name, n in needs.items())
 
     def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:

@@ -1,5 +1,5 @@
-"""Tasks: the jobs that people do, with the columns of `lab_task`, which other jobs lack. A claim of a person has no
-end.
+"""Tasks: the jobs that people do. A task has columns in the table `lab_task` that other jobs lack, and a person's claim
+of it has no end.
 
 Tasks are entered, counted, listed in pages, found one by one, and changed.
 """
@@ -24,8 +24,9 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results.laws import AUDIT
 
-PAGE_SIZE = 100
+PAGE_SIZE = 100  # tasks on a page of the list
 RESTING_STATES = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
+"""The states of campaigns whose tasks nobody claims now."""
 
 
 @dataclass(frozen=True)
@@ -235,9 +236,9 @@ def people_beside(connection: Connection, task: LabTask) -> set[str]:
     """The people who have claimed or answered another measurement of the task's candidate at its rung."""
     j = t.job.c
     s = t.submission.c
-    beside = (j.rung_id == task.rung_id, j.candidate_id == task.candidate_id, j.id != task.id)
-    claimed = sa.select(j.lease_owner).where(*beside, j.state == JobState.RUNNING)
-    answered = sa.select(s.who).join(t.job, j.id == s.job_id).where(*beside)
+    is_beside = sa.and_(j.rung_id == task.rung_id, j.candidate_id == task.candidate_id, j.id != task.id)
+    claimed = sa.select(j.lease_owner).where(is_beside, j.state == JobState.RUNNING)
+    answered = sa.select(s.who).join(t.job, j.id == s.job_id).where(is_beside)
     return set(connection.execute(sa.union(claimed, answered)).scalars())
 
 

@@ -22,9 +22,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.column_types import storable_json
 from sciagent.store.database.engine import db_now
 
-COUNTER = 2  # row of the table watermark
-FIRST = "0" * 64  # hash before the first entry
-PAGE = 1000
+COUNTER = 2  # id of the row of the table watermark that counts the entries
+FIRST = "0" * 64  # stands for the hash before the first entry
+PAGE = 1000  # entries that one query reads
 _A = t.audit_entry.c
 _HASHED = ("id", "at", "who", "what", "object", "object_id", "campaign_id", "person_id", "access_id", "payload")
 
@@ -129,31 +129,32 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
     """Check the chain. since: hash of an entry that was noted before; this entry and all later ones are checked.
 
     Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
-    last = 0
-    before = FIRST
+    last_id = 0
+    last_hash = FIRST
     if since is not None:
         start = connection.execute(sa.select(_A.id).where(_A.hash == since)).scalar()
         if start is None:
             raise UsageError(f"no entry of the audit trail has the hash {since[:64]}: what was noted was rewritten")
-        last = start - 1
-        before = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
-    n = 0
-    for entry in entries(connection, last):
-        fault = _fault(connection, entry, last, before)
+        last_id = start - 1
+        last_hash = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
+    n_read = 0
+    for entry in entries(connection, after=last_id):
+        fault = _fault(connection, entry, last_id, last_hash)
         if fault is not None:
-            return AuditCheck(n, before, fault)
-        last = entry.id
-        before = entry.hash
-        n = n + 1
+            return AuditCheck(n_read, last_hash, fault)
+        last_id = entry.id
+        last_hash = entry.hash
+        n_read += 1
     counted = int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == COUNTER)).scalar_one())
-    missing = f"entries {last + 1} to {counted} are missing" if last < counted else None
-    return AuditCheck(n, before, missing)
+    missing = f"entries {last_id + 1} to {counted} are missing" if last_id < counted else None
+    return AuditCheck(n_read, last_hash, missing)
 
 
-def _fault(connection: Connection, entry: AuditEntry, last: int, before: str) -> str | None:
-    if entry.id != last + 1:
-        return f"entry {last + 1} is missing"
-    if entry.previous_hash != before or entry.digest() != entry.hash:
+def _fault(connection: Connection, entry: AuditEntry, last_id: int, last_hash: str) -> str | None:
+    """The fault of an entry; None without one. last_id, last_hash: of the entry before it."""
+    if entry.id != last_id + 1:
+        return f"entry {last_id + 1} is missing"
+    if entry.previous_hash != last_hash or entry.digest() != entry.hash:
         return f"entry {entry.id} ({entry.what}, {entry.who}, {entry.at:%Y-%m-%d %H:%M} UTC) was changed"
     recorded_digest = entry.payload.get("submission_sha256")
     if entry.object == "submission" and recorded_digest != submission_digest(connection, entry.object_id or 0):

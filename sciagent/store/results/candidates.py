@@ -23,8 +23,8 @@ from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias
-_MAX_MATCHES = 20
-_MIN_KEY_DIGITS = 6
+_MAX_MATCHES = 20  # candidates that a search returns
+_MIN_KEY_DIGITS = 6  # digits from which the beginning of a key identifies a candidate
 _CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
@@ -38,20 +38,18 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     known = ids_of(connection, by_key)
     if len(known) == len(by_key):
         return known
-    fresh = sorted(by_key.keys() - known.keys())
-    versions = {kind: subject_of(kind).versions()._asdict() for kind in {by_key[key].kind for key in fresh}}
+    new_keys = sorted(by_key.keys() - known.keys())
+    kinds = {by_key[key].kind for key in new_keys}
+    versions_by_kind = {kind: subject_of(kind).versions()._asdict() for kind in kinds}
     now = db_now(connection)
-    rows = [
-        {
-            "payload": c.payload(),
-            "created_at": now,
-            **versions[c.kind],
-            **{name: getattr(c, name) for name in _CANDIDATE_COLUMNS},
-        }
-        for c in [by_key[key] for key in fresh]
-    ]
+    rows = []
+    for key in new_keys:
+        candidate = by_key[key]
+        columns = {name: getattr(candidate, name) for name in _CANDIDATE_COLUMNS}
+        versions = versions_by_kind[candidate.kind]
+        rows.append({"payload": candidate.payload(), "created_at": now, **versions, **columns})
     insert_or_ignore(connection, t.candidate, rows)
-    return known | ids_of(connection, fresh)
+    return known | ids_of(connection, new_keys)
 
 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
@@ -87,9 +85,10 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     columns = [c[name] for name in CandidateColumns._fields]
     query = sa.select(c.id, c.kind, c.standardiser, c.library, *columns)
     others = dict[int, _RowWithoutPayload]()
-    for id_, kind, standardiser, library, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
+    rows = connection.execute(query.where(among(connection, c.id, ids))).all()
+    for id_, kind, standardiser, library, *candidate_columns in rows:
         is_ours = (standardiser, library) == subject_of(kind).versions()
-        row = _RowWithoutPayload(kind, CandidateColumns(*about), is_ours)
+        row = _RowWithoutPayload(kind, CandidateColumns(*candidate_columns), is_ours)
         candidate = subject_of(kind).from_row(row.columns, None, is_ours)
         if candidate is None:
             others[id_] = row
@@ -109,6 +108,7 @@ class _RowWithoutPayload(NamedTuple):
     kind: str
     columns: CandidateColumns
     is_ours: bool
+    """Whether the present versions of the chemistry libraries entered it."""
 
 
 def _payloads(connection: Connection, ids: Collection[int]) -> list[tuple[int, Mapping[str, Any]]]:
@@ -139,7 +139,8 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     name = t.candidate_name.c
     named = sa.select(name.candidate_id).where(name.text == storable(text)).limit(_MAX_MATCHES)
     via_name = connection.execute(named).scalars()
-    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_({*via_alias, *via_name}))
+    ids = {*via_alias, *via_name}
+    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(ids))
     if len(text) >= _MIN_KEY_DIGITS and all(c in "0123456789abcdef" for c in text):
         # "g" sorts after all hexadecimal digits
         has_prefix = sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g")
@@ -249,7 +250,7 @@ def latest_texts(connection: Connection, kind: str, n: int) -> dict[int, str]:
 
 
 def ids_of_family(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:
-    """Ledger ids of the first candidates of a campaign with this family and formula."""
+    """Ledger ids of the first `most` candidates of a campaign with this family and formula."""
     cc = t.campaign_candidate.c
     query = sa.select(_C.id).join(t.campaign_candidate, cc.candidate_id == _C.id)
     query = query.where(_C.scaffold_hash == family_hash, _C.formula == formula, cc.campaign_id == campaign_id)

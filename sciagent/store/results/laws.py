@@ -1,7 +1,9 @@
 """Laws in the ledger, and the log of the scheduler's audit.
 
-Each fit of a scheduler's model is a row that is never changed. It holds the audit's entries that were new at that time:
-which candidates were passed over, with which propensity. The entries of all rows together are the log.
+A law is the state of a fitted model, by which a scheduler decides, or by which rewards value candidates. Each fit is a
+row that is never changed. The audit runs a random part of the candidates that the scheduler passed over. A row holds
+the audit's entries that were new at that time: which candidates were passed over, and with which propensity, that is
+the probability of being drawn. The entries of all rows of a campaign together are the log.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from sciagent.store.results.evidence import read_watermark
 VERSION_DIGITS = 16  # hexadecimal digits of a version
 AUDIT = "audit"  # the chooser in decisions of the audit
 _CC = t.campaign_candidate.c
-
 
 Purpose = Literal["scheduler", "reward"]
 """The user of a law: a scheduler decides by it, or rewards value candidates by it."""
@@ -62,6 +63,7 @@ def write(
 
 
 def last(connection: Connection, campaign_id: int, purpose: Purpose = "scheduler") -> LawRow | None:
+    """The newest law of the campaign for this purpose; None if there is none."""
     c = t.law.c
     query = _ROW.where(c.campaign_id == campaign_id, c.purpose == purpose).order_by(c.id.desc())
     row = connection.execute(query.limit(1)).one_or_none()
@@ -69,15 +71,17 @@ def last(connection: Connection, campaign_id: int, purpose: Purpose = "scheduler
 
 
 def by_id(connection: Connection, law_id: int) -> LawRow | None:
+    """The law with this id; None if there is none."""
     row = connection.execute(_ROW.where(t.law.c.id == law_id)).one_or_none()
     return None if row is None else LawRow._make(row)
 
 
 @dataclass
 class AuditLog:
-    """Candidates that were passed over, in order; the lists have one entry per candidate."""
+    """The candidates that the scheduler passed over, in order. Each list has one entry per candidate."""
 
     ids: list[int] = field(default_factory=list)
+    """Candidate ids."""
     p: list[float] = field(default_factory=list)
     """Estimated probability of a hit when the candidate was passed over."""
     cost: list[float] = field(default_factory=list)
@@ -85,21 +89,26 @@ class AuditLog:
     lot: list[float] = field(default_factory=list)
     """A random number in [0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
     pi: list[float] = field(default_factory=list)
-    """Propensity: probability of being drawn."""
+    """Propensity: probability that the audit has drawn the candidate so far. It starts at 0 and is raised later."""
     chosen: dict[int, float] = field(default_factory=dict)
     """{candidate id: probability of a hit when it was first chosen for the terminal rung}."""
 
     def add(self, entries: Mapping[str, Any]) -> None:
-        """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
+        """Add the entries of a row of `law`.
+
+        `passed` holds (candidate id, p, cost, lot) of new candidates, `raised` holds (index in the lists, new pi), and
+        `chosen` holds (candidate id, p).
+        """
         for candidate_id, p, cost, lot in entries["passed"]:
             self.ids.append(int(candidate_id))
             self.p.append(float(p))
             self.cost.append(float(cost))
             self.lot.append(float(lot))
             self.pi.append(0.0)
-        for place, pi in entries["raised"]:
-            self.pi[place] = float(pi)
-        self.chosen.update({int(id_): float(p) for id_, p in entries["chosen"]})
+        for index, pi in entries["raised"]:
+            self.pi[index] = float(pi)
+        for candidate_id, p in entries["chosen"]:
+            self.chosen[int(candidate_id)] = float(p)
 
 
 def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> AuditLog:

@@ -30,6 +30,7 @@ class Passage:
 
     rung: RungRow
     came: int
+    """All candidates that reached the rung."""
     passed: int
     failed: int
     refused: int
@@ -48,6 +49,7 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
+    """The passage of one rung. counted: numbers of candidates at all rungs."""
     here: Counter[str] = Counter()  # numbers of candidates at the rung, by standing or by verdict
     for place in counted:
         if place.position != rung.position:
@@ -83,10 +85,11 @@ def _refused(connection: Connection, rung: RungRow) -> int:
     j = t.job.c
     d = t.decision.c
     e = t.evidence.c
-    reused = t.decision.join(t.evidence, e.id == d.evidence_id)
-    reuse = (d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
-    computed = count(connection, t.job, j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
-    return computed + count(connection, reused, *reuse)
+    decisions = t.decision.join(t.evidence, e.id == d.evidence_id)
+    is_reuse = sa.and_(d.rung_id == rung.id, d.action == "reuse")
+    n_reused = count(connection, decisions, is_reuse, e.outcome == Outcome.REFUSED)
+    n_computed = count(connection, t.job, j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
+    return n_computed + n_reused
 
 
 def cost_fate() -> Any:
@@ -160,7 +163,11 @@ def unread_proposals(connection: Connection, row: CampaignRow, limit: int = 40) 
 def _with_examples(
     connection: Connection, by: Sequence[Any], id_: Any, of: Sequence[Any], example: sa.Select[Any], limit: int
 ) -> list[Any]:
-    """(columns `by`, n, columns of the example with the smallest id) of each group, the largest group first."""
+    """(columns `by`, n, columns of the example) of each group, the largest group first.
+
+    by: the columns that define a group. id_: the column whose smallest value in the group is the id of its example. of:
+    conditions on the rows that are counted. example: selects the id, and the columns that are returned.
+    """
     n = sa.func.count().label("n")
     first = sa.func.min(id_).label("first")
     groups = sa.select(*by, n, first).where(*of).group_by(*by).order_by(n.desc(), "first").limit(limit)
@@ -273,5 +280,5 @@ def with_proposer(joined: Any) -> Any:
 
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
-    """Yields the rows of a query, with CHUNK rows at a time in memory."""
+    """Yields the rows of a query, with ROWS_PER_CHUNK rows at a time in memory."""
     yield from connection.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})

@@ -71,9 +71,14 @@ class RankedCandidate(NamedTuple):
         return subject_of(self.kind).notation_of(self.text, self.payload)
 
 
+_N_CANDIDATE_FIELDS = RankedCandidate._fields.index("seq")
+# the fields before `seq` are columns of the table candidate; those from `seq` on are columns of campaign_candidate,
+# where `hit` is called `is_hit`; `names`, the last field, is read by another query
+_OWN_FIELDS = RankedCandidate._fields[:_N_CANDIDATE_FIELDS]
+_CAMPAIGN_FIELDS = RankedCandidate._fields[_N_CANDIDATE_FIELDS:-1]
 _CANDIDATES = sa.select(
-    *(t.candidate.c[name] for name in RankedCandidate._fields[:9]),
-    *(_CC["is_hit" if name == "hit" else name] for name in RankedCandidate._fields[9:-1]),
+    *(t.candidate.c[name] for name in _OWN_FIELDS),
+    *(_CC["is_hit" if name == "hit" else name] for name in _CAMPAIGN_FIELDS),
 ).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
 
 
@@ -134,8 +139,11 @@ def best_candidates(connection: Connection, row: CampaignRow, n: int, vetoed: bo
 def ids_best_first(
     connection: Connection, row: CampaignRow, hits: bool = False, skip: int = 0, n: int | None = None
 ) -> list[int]:
-    """Ids of candidates, the best first. hits: whether only hits. skip: number of the best that are left out. n: at
-    most so many; None for all."""
+    """Ids of candidates, the best first.
+
+    hits: whether to return only hits. skip: number of the best candidates that are left out. n: largest number of ids;
+    None: no limit.
+    """
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST)
     query = query.where(_CC.is_hit) if hits else query
     return list(connection.execute(query.offset(skip).limit(n)).scalars())
@@ -189,12 +197,12 @@ def rung_answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
-    found = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
+    evidence_of_rungs = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
     rows = []
     for rung in ladder:
-        for each in found:
-            if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations:
-                rows.append((rung.name, each))
+        for evidence in evidence_of_rungs:
+            if (evidence.verifier, evidence.verifier_version, evidence.settings_hash) in rung.computations:
+                rows.append((rung.name, evidence))
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
@@ -203,7 +211,7 @@ def imported_answers(
 ) -> dict[int, list[EvidenceAnswer]]:
     """Current imported values of these candidates, whichever person imported them.
 
-    units: those of a campaign; None: each value is in the unit that it came with.
+    units: units of a campaign; None: each value is in the unit that it came with.
     """
     rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]
     return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
@@ -240,6 +248,10 @@ def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> di
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
     a = t.attempt.c
+    """Rows of current evidence with the cost of its attempt, the campaign that paid, and the hash of its settings.
+
+    The columns before the cost are the fields of `EvidenceAnswer` from `evidence_id` to `watermark`.
+    """
     about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
     record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
     cost = _CE.watermark, a.cost, a.n_candidates
@@ -256,17 +268,25 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
 def _answers(
     connection: Connection, rows: Sequence[tuple[str, Any]], shown_as: Callable[[Measured], Measured]
 ) -> dict[int, list[EvidenceAnswer]]:
+    """{candidate id: answers}, in the order of the rows.
+
+    rows: (label of the rung, row of `_evidence`). shown_as: converts a value to the unit in which it is shown.
+    """
     if not rows:
         return {}
     ids = [row.id for _, row in rows]
-    values = measured_of(connection, ids)
-    files = _files(connection, ids)
+    values_by_id = measured_of(connection, ids)
+    files_by_id = _files(connection, ids)
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
-        more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:MAX_FILES]))
-        *before, cost, n_candidates, campaign, _ = row
-        share = {resource: amount / max(n_candidates, 1) for resource, amount in (cost or {}).items()}
-        answer = EvidenceAnswer._make([rung, *before, share, campaign, *more])
+        measured = tuple(shown_as(value) for value in values_by_id.get(row.id, ()))
+        files = tuple(files_by_id.get(row.id, ())[:MAX_FILES])
+        *evidence_columns, attempt_cost, n_candidates, campaign, _settings_hash = row
+        cost = {}
+        if attempt_cost:
+            n_sharing = max(n_candidates, 1)  # candidates that share the cost of the attempt
+            cost = {resource: amount / n_sharing for resource, amount in attempt_cost.items()}
+        answer = EvidenceAnswer._make([rung, *evidence_columns, cost, campaign, measured, files])
         by_candidate.setdefault(row.candidate_id, []).append(answer)
     return by_candidate
 
@@ -292,7 +312,8 @@ def origin_of(connection: Connection, candidate: RankedCandidate) -> Origin:
         .outerjoin(t.trajectory, j.id == u.trajectory_id)
         .where(p.id == candidate.proposal_id)
     )
-    proposal = connection.execute(query).one_or_none() or (None,) * 8
+    n_proposal_fields = len(Origin._fields) - 1  # all but `parents`
+    proposal = connection.execute(query).one_or_none() or (None,) * n_proposal_fields
     return Origin._make([*proposal, _ancestors(connection, candidate)])
 
 

@@ -1,7 +1,7 @@
 """Queries of a report on the episodes and proposers of a campaign.
 
-An episode is a trajectory of a model or of a client of the tools. A script's trajectory is none, since it has no
-conversation. Prompt ids and log-probabilities are not read.
+An episode is a trajectory of a model or of a client of the tools. A script's trajectory is no episode, since a script
+has no conversation. Prompt ids and log-probabilities are not read.
 
 The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
 people, whose proposals have no turn.
@@ -104,10 +104,12 @@ def episodes_behind_the_best(connection: Connection, row: CampaignRow, n: int) -
 def episode_outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
     """{trajectory id: results of the episode}."""
     counted = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
-    here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
+    is_first_proposal = sa.and_(
+        _CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id
+    )
     first_proposals = (
         sa.select(_U.trajectory_id, sa.func.count(), sa.func.sum(sa.case((_CC.is_hit, 1), else_=0)))
-        .select_from(t.turn.join(t.proposal, _P.turn_id == _U.id).outerjoin(t.campaign_candidate, here))
+        .select_from(t.turn.join(t.proposal, _P.turn_id == _U.id).outerjoin(t.campaign_candidate, is_first_proposal))
         .where(_U.trajectory_id.in_(ids), _P.status == "new")
         .group_by(_U.trajectory_id)
     )
@@ -215,14 +217,19 @@ def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Proposer
         .where(_J.campaign_id == row.id)
         .group_by(_J.proposer)
     )
-    return [
-        ProposerTurns(who, episodes, n, {name: float(x) for name, x in zip(RESOURCE_UNITS, amounts, strict=True) if x})
-        for who, episodes, n, *amounts in connection.execute(query)
-    ]
+    turns = []
+    for proposer, n_episodes, n_turns, *amounts in connection.execute(query):
+        amount_by_resource = zip(RESOURCE_UNITS, amounts, strict=True)
+        costs = {resource: float(amount) for resource, amount in amount_by_resource if amount}
+        turns.append(ProposerTurns(proposer, n_episodes, n_turns, costs))
+    return turns
 
 
 def predictions_made(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
-    """Predictions of new proposals, in order of arrival, streamed. latest: only so many of them, newest first."""
+    """Predictions of new proposals, streamed in order of arrival.
+
+    latest: yield only this number of predictions, newest first; None: all of them.
+    """
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
         .select_from(with_proposer(t.proposal))
@@ -249,9 +256,9 @@ def join_of_job_costs() -> Any:
     s = t.spend.c
     a = t.attempt.c
     j = t.job.c
-    here = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
+    is_member = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
     jobs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
-    return jobs.join(t.campaign_candidate, here).outerjoin(t.proposal, _P.id == _CC.proposal_id)
+    return jobs.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
 
 
 def turn_cost(resource: str) -> Any:

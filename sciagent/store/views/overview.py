@@ -54,7 +54,10 @@ def _queues_of_jobs(connection: Connection, limit: int = 100) -> list[str]:
     """Names of the queues of all jobs. Each takes one step in the index, however many jobs there are."""
     names: list[str] = []
     query = sa.select(sa.func.min(_J.queue)).where(_J.queue > "")
-    while (name := connection.execute(query).scalar_one()) is not None and len(names) < limit:
+    while len(names) < limit:
+        name = connection.execute(query).scalar_one()
+        if name is None:  # no further queue
+            break
         names.append(name)
         query = sa.select(sa.func.min(_J.queue)).where(_J.queue > name)
     return names
@@ -106,7 +109,7 @@ class CampaignLine(NamedTuple):
 def campaigns_page(
     connection: Connection, *, among: Collection[int] | None = None, before: int | None = None, limit: int = 50
 ) -> list[CampaignLine]:
-    """A page of campaigns, newest first. among: ids of those that may be shown; None: all."""
+    """A page of campaigns, newest first. among: ids of campaigns that may be shown; None: all."""
     c = t.campaign.c
     query = sa.select(c.id, c.name, c.state, c.spec, c.created_at, c.updated_at).order_by(c.id.desc()).limit(limit)
     if among is not None:
@@ -156,7 +159,8 @@ def latest_results(
     first = sa.select(_A.started_at).where(_A.id > last - window).order_by(_A.id).limit(1)
     oldest = connection.execute(first).scalar_one_or_none() or now
     is_full = last > window and oldest > now - timedelta(minutes=minutes)
-    passed = (now - oldest).total_seconds() / 60 if is_full else minutes
+    passed_minutes = (now - oldest).total_seconds() / 60 if is_full else minutes
+    passed_minutes = max(passed_minutes, 1 / 60)  # at least a second
     ended = sa.select(_A.campaign_id).where(
         _A.id > last - window,
         _A.ended_at > now - timedelta(minutes=minutes),
@@ -165,7 +169,7 @@ def latest_results(
     )
     some = ended.order_by(_A.id).limit(window).subquery()  # ordered; otherwise SQLite reads all of another index
     query = sa.select(some.c.campaign_id, sa.func.count()).group_by(some.c.campaign_id)
-    rates = {campaign_id: n / max(passed, 1 / 60) for campaign_id, n in connection.execute(query)}
+    rates = {campaign_id: n / passed_minutes for campaign_id, n in connection.execute(query)}
     return LatestResults(rates, _failures(connection, last - window, failures))
 
 
@@ -209,4 +213,5 @@ def totals(connection: Connection, campaign_id: int) -> Totals:
             attempts[rung, str(outcome)] -= n
             attempts[rung, str(Outcome.LOST)] += n
     spent = spent_by_rung(connection, campaign_id)
-    return Totals(attempts, stale, {(names.get(id_ or 0, ""), name): amount for (id_, name), amount in spent.items()})
+    spent_by_name = {(names.get(rung_id or 0, ""), resource): amount for (rung_id, resource), amount in spent.items()}
+    return Totals(attempts, stale, spent_by_name)

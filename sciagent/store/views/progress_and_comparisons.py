@@ -189,7 +189,7 @@ def objective_values(
     return with_values
 
 
-ROWS_PER_CHUNK = 500
+ROWS_PER_CHUNK = 500  # candidates that are read at a time
 MAX_NAMED_HITS = 10  # number of shared hits that are named
 # the index of imported evidence serves no bound parameter on SQLite
 _IMPORT_LITERAL: sa.ColumnElement[str] = sa.literal_column(f"'{IMPORT_VERIFIER}'")
@@ -211,7 +211,7 @@ def replicate_pairs(
     """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
 
     lower: a rung; None for imported values, which are paired with all values of `upper`, whichever campaign paid for
-    these. A candidate has one pair for each combination of levels.
+    the values of `upper`. A candidate has one pair for each combination of levels.
     """
     e = t.current_evidence.c
     from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT_VERIFIER)
@@ -284,9 +284,9 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
 
 
 def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Ids of the levels that are experiments: these have neither a basis set nor a computed geometry."""
+    """Ids of the levels that are experiments: an experiment has neither a basis set nor a computed geometry."""
     rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(ids)))
-    return {int(id_) for id_, spec in rows if not (spec.get("basis") or spec.get("geometry"))}
+    return {int(id_) for id_, spec in rows if not spec.get("basis") and not spec.get("geometry")}
 
 
 def level_labels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
