@@ -144,8 +144,10 @@ def _compare(
         if x.is_censored or y.is_censored:
             censored[level_ids] += 1
             continue
-        x_value, x_uncertainty = _calibrated(pooled(*zip(*x.values, strict=True)), lower, name, unit)
-        y_value, y_uncertainty = _calibrated(pooled(*zip(*y.values, strict=True)), upper, name, unit)
+        x_pooled = pooled(*zip(*x.values, strict=True))
+        y_pooled = pooled(*zip(*y.values, strict=True))
+        x_value, x_uncertainty = _calibrated(x_pooled, lower, name, unit)
+        y_value, y_uncertainty = _calibrated(y_pooled, upper, name, unit)
         groups[level_ids].append(Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit))
     labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(groups)))
     quantity = with_unit(name, unit)

@@ -250,7 +250,8 @@ class Priced:
         """Updates the laws and the ranking, and returns the first batch of the ranking with its lessons; empty without
         an open candidate or without a law."""
         n_decided = self._n_decided(pool.scores)
-        scores, errors = hinted(self.aims.hints, *self._expected_answers(pool, n_decided), n_decided)
+        expected_scores, expected_errors = self._expected_answers(pool, n_decided)
+        scores, errors = hinted(self.aims.hints, expected_scores, expected_errors, n_decided)
         has_artificial_rows = len(scores) > len(pool.scores)
         if not len(pool.open) or not (n_decided or has_artificial_rows):
             return []

@@ -50,7 +50,7 @@ class OpenEpisode:
     sibling: Sibling
     runner: RolloutRunner
     opened: OpenedEpisode
-    """What the client was told when it opened the episode."""
+    """The answer that the client got when it opened the episode."""
     policy: str
     """Name and version of what answers."""
     asked: Asked
