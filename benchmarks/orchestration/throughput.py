@@ -129,7 +129,7 @@ class Trip(NamedTuple):
     claimed: float
     """From the driver's message to the start of the attempt: broker, waking of the worker, transaction of the claim."""
     ran: float
-    """Of the attempt: a process is forked and verifies, and the transaction of the result begins."""
+    """The attempt: a process is forked and verifies, and the transaction of the result begins."""
     written: float
     """From the end that the attempt states to the end that the driver has read: commit, message, waking, reading."""
 

@@ -164,7 +164,8 @@ def beliefs() -> tuple[list[Belief], list[Candidate]]:
     nothing_bought = drawn[:0]
     curves_of_law = []
     for bought in (nothing_bought, drawn):
-        mean, sd = _expected(*table.law(bought), by_gap)
+        law_of_purchases = table.law(bought)
+        mean, sd = _expected(*law_of_purchases, by_gap)
         curves_of_law.append(Belief(gfn2[bought], dft[bought], gfn2[by_gap], mean, sd))
     unbought = np.setdiff1d(known, drawn)
     two = unbought[[int(np.abs(gfn2[unbought] - gap).argmin()) for gap in SHOWN_GAPS]]

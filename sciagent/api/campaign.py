@@ -217,7 +217,7 @@ def _brief(row: LedgerValue) -> Mapping[str, Any]:
 
 
 SOURCE_NAME = "Campaign(...)"
-"""What stands in messages in place of a file's name."""
+"""The name of a campaign without a file, in messages."""
 
 
 def spec_of(keys: Mapping[str, Any], base: str | Path | None) -> tuple[CampaignSpec, str]:

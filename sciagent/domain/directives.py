@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verb(StrEnum):
-    """What a directive tells a campaign to do."""
+    """The action that a directive asks of a campaign."""
 
     ADD = "add"
     HOLD = "hold"

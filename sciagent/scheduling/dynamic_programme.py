@@ -255,7 +255,7 @@ class Policy:
     fails: Array
     """(m + 1,) probability that a rung gives no answer, terminal rung last."""
     moves: Moves
-    """As of `moves_of`."""
+    """The transitions between states, as `moves_of` returns them."""
     actions: Mapping[tuple[int, int], NDArray[np.int8]]
     """By state: (U, prices) the rung to buy, TERMINAL, or STOP if nothing pays."""
 

@@ -1,4 +1,4 @@
-"""What failed answers teach in hindsight: verdicts on their candidates, other goals, and hints.
+"""Lessons from failed answers in hindsight: verdicts on their candidates, other goals, and hints.
 
 `verdicts` reads the results of candidates from the evidence up to a watermark.
 

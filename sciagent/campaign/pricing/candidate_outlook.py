@@ -127,7 +127,8 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
     are_compared = len(open_) <= MAX_COMPARED
     rows = np.union1d(open_, [row]) if are_compared else np.array([row])
     place = int(np.searchsorted(rows, row))
-    group, at = _group_with(scheduler.evaluate(pool, rows), place)
+    evaluated = scheduler.evaluate(pool, rows)
+    group, at = _group_with(evaluated, place)
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
     # the price is below the candidate's own index, so that a candidate that is not worth the price has purchases, too

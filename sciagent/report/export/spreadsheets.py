@@ -44,7 +44,7 @@ from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
 
 ALL_COLUMNS = "all"
-"""What a user writes for every column."""
+"""The word by which a user selects every column."""
 FIRST_COLUMNS = ("hit", "utility")
 """Fixed columns behind the structure, before the values."""
 LAST_COLUMNS = ("rung", "reason", "inchikey")

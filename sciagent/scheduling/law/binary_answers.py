@@ -87,7 +87,8 @@ def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
         # the distribution of each hidden value by the other answers
         others_precision = np.maximum(1 / variance - precision, MIN_PRECISION)
         others_mean = (mean / variance - shift) / others_precision
-        implied, spread = truncated_moments(others_mean, 1 / np.sqrt(others_precision), -expected, side)
+        others_spread = 1 / np.sqrt(others_precision)
+        implied, spread = truncated_moments(others_mean, others_spread, -expected, side)
         precision_step = 1 / spread**2 - others_precision - precision
         shift_step = implied / spread**2 - others_mean * others_precision - shift
         precision = np.maximum(precision + DAMPING * precision_step, MIN_PRECISION)

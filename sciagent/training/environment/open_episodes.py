@@ -52,7 +52,7 @@ class OpenEpisode:
     sibling: Sibling
     runner: RolloutRunner
     opened: OpenedEpisode
-    """What the client was told when it opened the episode."""
+    """The answer that the client got when it opened the episode."""
     policy: str
     """Name and version of the client's policy."""
     asked: Asked

@@ -109,7 +109,7 @@ class _Turn(NamedTuple):
     """The moment at which the episode was asked."""
     bench: SnapshotBench
     answer: ToolResults
-    """What the tools answered to the calls."""
+    """The answers of the tools to the calls."""
 
 
 class NextTurn(NamedTuple):
